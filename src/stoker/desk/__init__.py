@@ -1,0 +1,41 @@
+"""The desk: the use cases. Whoever has business with jobs comes here.
+
+desk = Desk(MemoryStore())
+desk.intake     enqueue, spawn
+desk.dispatch   claim; sessions of workers
+desk.report     finish, fail, release, wait, touch
+desk.control    cancel, revive, edit, delete, reply; settings of queues
+desk.store      looking: get, find, survey
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from stoker.desk.clerk import Clerk, random_token
+from stoker.desk.control import Control, Reply
+from stoker.desk.dispatch import Dispatch
+from stoker.desk.intake import Intake, Placement, Twin
+from stoker.desk.report import Report
+from stoker.store import Store
+
+__all__ = ["Desk", "Placement", "Reply", "Twin"]
+
+
+class Desk:
+    """All use cases over one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        dice: Callable[[], float] = random.random,
+        token: Callable[[], int] = random_token,
+    ) -> None:
+        self.store = store
+        self.clerk = Clerk(store, dice=dice, token=token)
+        self.intake = Intake(self.clerk)
+        self.dispatch = Dispatch(self.clerk)
+        self.report = Report(self.clerk)
+        self.control = Control(self.clerk)

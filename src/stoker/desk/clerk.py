@@ -1,0 +1,229 @@
+"""The clerk: read, ask the rulebook, commit; read again when the world has moved.
+
+The only retry loop in the house. Decisions are made on the copy in hand, so that the usual case
+is one round trip; a copy is read again only when its guard failed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from stoker.errors import Contended, Duplicate, LeaseLost, NotFound, StokerError
+from stoker.kernel import family
+from stoker.kernel.change import NOTHING, Change, applied
+from stoker.kernel.job import WAITS_FOR_CHILDREN, WAITS_FOR_PARENT, Job, State
+from stoker.kernel.queue import DEFAULTS, QueueSettings
+from stoker.store import Answer, Claim, Filter, Receipt, Store
+from stoker.store.coalescer import Coalescer
+
+_ROUNDS = 20
+_SETTINGS_AGE = 1_000_000
+_FAMILY_PAGE = 500
+
+
+class Decision(NamedTuple):
+    """What is to be decided about one job; `held` is a worker's copy with its lease."""
+
+    job_id: int
+    rule: Callable[[Job], Change]
+    held: Job | None = None
+    born: list[int] | None = None
+    """Filled with the ids of jobs that the decision brought into being."""
+
+
+Result = Job | StokerError
+
+
+class Clerk:
+    """Carries decisions to the store and sees to their consequences."""
+
+    def __init__(
+        self, store: Store, *, dice: Callable[[], float], token: Callable[[], int]
+    ) -> None:
+        self.store = store
+        self.dice = dice
+        self.token = token
+        self.transact = Coalescer(store).transact
+        self._settings: dict[str, tuple[int, QueueSettings]] = {}
+
+    # -- decisions -------------------------------------------------------------------------
+
+    def decide(
+        self,
+        job_id: int,
+        rule: Callable[[Job], Change],
+        held: Job | None = None,
+        born: list[int] | None = None,
+    ) -> Job:
+        """Decide about one job; raises what stands in the way."""
+        (result,), _ = self.decide_all([Decision(job_id, rule, held, born)])
+        if isinstance(result, StokerError):
+            raise result
+        return result
+
+    def decide_all(
+        self, decisions: Sequence[Decision], claims: Sequence[Claim] = ()
+    ) -> tuple[list[Result], Sequence[Sequence[Job] | None]]:
+        """Decide about many jobs, each on its own, and claim others in the same step."""
+        results: dict[int, Result] = {}
+        copies = {i: d.held for i, d in enumerate(decisions) if d.held is not None}
+        todo = list(range(len(decisions)))
+        grants: Sequence[Sequence[Job] | None] = ()
+        for _ in range(_ROUNDS):
+            self._read_missing(decisions, copies, todo, results)
+            changes = self._changes(decisions, copies, todo, results)
+            if changes or claims:
+                answer = self.transact([change for _, change in changes], claims)
+                grants, claims = grants or answer.grants, ()
+                self._record(decisions, changes, answer, copies, results)
+            todo = [i for i in todo if i not in results]
+            if not todo:
+                break
+        for i in todo:
+            results[i] = Contended(f"job {decisions[i].job_id} keeps changing; try again")
+        return [results[i] for i in range(len(decisions))], grants
+
+    def _read_missing(
+        self,
+        decisions: Sequence[Decision],
+        copies: dict[int, Job],
+        todo: list[int],
+        results: dict[int, Result],
+    ) -> None:
+        unread = [i for i in todo if i not in copies]
+        if not unread:
+            return
+        jobs = self.store.get([decisions[i].job_id for i in unread])
+        for i in unread:
+            job_id, held = decisions[i].job_id, decisions[i].held
+            job = jobs.get(job_id)
+            if held is not None and (job is None or job.token != held.token):
+                results[i] = LeaseLost(f"job {job_id} is no longer yours; stop working on it")
+            elif job is None:
+                results[i] = NotFound(f"there is no job {job_id}")
+            else:
+                copies[i] = job
+
+    @staticmethod
+    def _changes(
+        decisions: Sequence[Decision],
+        copies: dict[int, Job],
+        todo: list[int],
+        results: dict[int, Result],
+    ) -> list[tuple[int, Change]]:
+        changes = []
+        for i in todo:
+            if i in results:
+                continue
+            try:
+                changes.append((i, decisions[i].rule(copies[i])))
+            except StokerError as error:
+                results[i] = error
+        return changes
+
+    def _record(
+        self,
+        decisions: Sequence[Decision],
+        changes: list[tuple[int, Change]],
+        answer: Answer,
+        copies: dict[int, Job],
+        results: dict[int, Result],
+    ) -> None:
+        for (i, change), receipt in zip(changes, answer.receipts, strict=True):
+            if receipt.ok:
+                results[i] = _after(copies[i], change)
+                born = decisions[i].born
+                if born is not None:
+                    born.extend(receipt.ids)
+                self.settle(copies[i], change, receipt)
+            elif receipt.twins:
+                results[i] = twin_error(receipt)
+            else:
+                del copies[i]
+
+    # -- consequences ----------------------------------------------------------------------
+
+    def settle(self, before: Job, change: Change, receipt: Receipt) -> None:
+        """What a decision means for the rest of the family. Idempotent, and found again by the
+        night watch if we die on the way."""
+        for parent in receipt.parents:
+            self.attempt([family.resume(parent)])
+        after = _after(before, change)
+        over = after.ended or bool(change.deletes)
+        if after.open_children and (over or after.waits_for == WAITS_FOR_CHILDREN):
+            self._unhold(after, over)
+
+    def _unhold(self, parent: Job, over: bool) -> None:
+        held = Filter(
+            states=(State.WAITING,),
+            parent_id=parent.id,
+            waits_for=WAITS_FOR_PARENT,
+            limit=_FAMILY_PAGE,
+        )
+        while children := self.store.find(held):
+            now = self.store.now()
+            changes = [
+                family.unhold(
+                    child, None if over else parent, now=now, settings=self.settings(child.queue)
+                )
+                for child in children
+            ]
+            if not any(receipt.ok for receipt in self.attempt(changes)):
+                return
+
+    def attempt(self, changes: Sequence[Change]) -> Sequence[Receipt]:
+        """Commit without insisting: whoever moved first has seen to it."""
+        wanted = [change for change in changes if change is not NOTHING]
+        if not wanted:
+            return ()
+        receipts = self.transact(wanted).receipts
+        parents = {parent.id: parent for receipt in receipts for parent in receipt.parents}
+        resumed = [family.resume(parent) for parent in parents.values()]
+        self.attempt(resumed)
+        return receipts
+
+    # -- settings --------------------------------------------------------------------------
+
+    def settings(self, queue: str) -> QueueSettings:
+        """The queue's settings, at most a second old."""
+        now = self.store.now()
+        read_at, settings = self._settings.get(queue, (None, DEFAULTS))
+        if read_at is None or not read_at <= now < read_at + _SETTINGS_AGE:
+            views = self.store.survey([queue])
+            settings = views[0].settings if views else DEFAULTS
+            self._settings[queue] = (now, settings)
+        return settings
+
+    def forget_settings(self, queue: str) -> None:
+        """The settings were changed: read them again."""
+        self._settings.pop(queue, None)
+
+
+def _after(before: Job, change: Change) -> Job:
+    for write in change.writes:
+        if write.job.id == before.id:
+            return applied(before, write)
+    for touch in change.touches:
+        if touch.id == before.id:
+            return msgspec.structs.replace(before, **touch.set)
+    return before
+
+
+def twin_error(receipt: Receipt) -> Duplicate:
+    """The error for a job that would have been another's twin."""
+    existing = next(iter(receipt.twins.values()))
+    return Duplicate(
+        f"job {existing} has the same unique key or reference"
+        if existing
+        else "two jobs of this call have the same unique key or reference",
+        existing_id=existing,
+    )
+
+
+def random_token() -> int:
+    """A lease token nobody else has."""
+    return random.SystemRandom().getrandbits(62) + 1

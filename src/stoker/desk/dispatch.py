@@ -1,0 +1,84 @@
+"""Handing jobs out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stoker.desk.clerk import Clerk
+from stoker.errors import BadInput, SessionLost
+from stoker.kernel import rules
+from stoker.kernel.glob import check_pattern, is_glob
+from stoker.kernel.job import Job
+from stoker.kernel.window import is_open
+from stoker.store import Beat, Claim, Session
+
+_MOST = 1000
+
+
+class Dispatch:
+    """Claims, and the sessions under which workers claim."""
+
+    def __init__(self, clerk: Clerk) -> None:
+        self._clerk = clerk
+
+    def claim(
+        self,
+        queues: Sequence[str],
+        limit: int = 1,
+        *,
+        session: int | None = None,
+        visibility: int | None = None,
+    ) -> list[Job]:
+        """Up to `limit` due jobs of the named queues (GLOB patterns allowed), best first."""
+        request = self.request(queues, limit, session=session, visibility=visibility)
+        return self.granted(self._clerk.transact((), [request]).grants[0])
+
+    def request(
+        self,
+        queues: Sequence[str],
+        limit: int,
+        *,
+        session: int | None = None,
+        visibility: int | None = None,
+    ) -> Claim:
+        """A claim to be sent along with other business."""
+        if not 1 <= limit <= _MOST:
+            raise BadInput(f"claim between 1 and {_MOST} jobs at a time, not {limit}")
+        names = tuple(name for queue in queues for name in self._named(queue))
+        return Claim(names, limit, self._clerk.token(), session, visibility)
+
+    def granted(self, grant: Sequence[Job] | None) -> list[Job]:
+        """The jobs that may really start now: those whose window has closed go back."""
+        if grant is None:
+            raise SessionLost("this worker was taken for dead; open a new session")
+        if all(job.policy.windows is None for job in grant):
+            return list(grant)
+        now = self._clerk.store.now()
+        late = {job.id for job in grant if not _may_start(job, now)}
+        back = [rules.release(job, now=now, due_at=now) for job in grant if job.id in late]
+        self._clerk.attempt(back)
+        return [job for job in grant if job.id not in late]
+
+    def _named(self, queue: str) -> Sequence[str]:
+        if not is_glob(queue):
+            return (queue,)
+        check_pattern(queue)
+        return self._clerk.store.names(queue)
+
+    def open_session(self, name: str = "", info: str = "{}", *, ttl: int) -> int:
+        """Begin a worker's session; without beats it is dead after `ttl` microseconds."""
+        session = Session(self._clerk.token(), name, info)
+        self._clerk.store.enrol(session, ttl)
+        return session.id
+
+    def beat(self, session: int, *, ttl: int) -> Beat:
+        """Say that the worker lives; learn which of its jobs are to be cancelled."""
+        return self._clerk.store.beat(session, ttl)
+
+    def close_session(self, session: int) -> None:
+        """End a session. Jobs it still holds are lost at once and will be recovered."""
+        self._clerk.store.retire(session)
+
+
+def _may_start(job: Job, now: int) -> bool:
+    return job.policy.windows is None or is_open(job.policy.windows, now)

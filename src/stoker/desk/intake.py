@@ -1,0 +1,97 @@
+"""Taking jobs in."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from stoker.desk.clerk import Clerk, twin_error
+from stoker.errors import Contended
+from stoker.kernel import control, family
+from stoker.kernel.change import Change
+from stoker.kernel.job import Job, State
+from stoker.store.twins import names_held
+
+_ROUNDS = 20
+
+
+class Twin(enum.Enum):
+    """What to do with a new job whose name a job has already."""
+
+    REJECT = "reject"
+    RETURN = "return"
+    """The job that is there stands for the new one."""
+    UPDATE = "update"
+    """So it does, and takes over payload, policy, rank and meta of the new one."""
+
+
+class Placement(NamedTuple):
+    """Where a new job ended up: its id, and whether it is new at all."""
+
+    id: int
+    fresh: bool
+
+
+class Intake:
+    """Enqueuing, one or many, alone or as children."""
+
+    def __init__(self, clerk: Clerk) -> None:
+        self._clerk = clerk
+
+    def enqueue(self, job: Job, *, twin: Twin = Twin.REJECT) -> Placement:
+        """Take in one job. It is durable when this returns; `due_at=0` means now."""
+        return self.enqueue_many([job], twin=twin)[0]
+
+    def enqueue_many(self, jobs: Sequence[Job], *, twin: Twin = Twin.REJECT) -> list[Placement]:
+        """Take in jobs all or none, in one durable step."""
+        placements: dict[int, Placement] = {}
+        aliases: dict[int, int] = {}
+        left = list(range(len(jobs)))
+        for _ in range(_ROUNDS):
+            inserts = tuple(self._drafted(jobs[i]) for i in left)
+            receipt = self._clerk.transact([Change(inserts=inserts)]).receipts[0]
+            if receipt.ok:
+                fresh = (Placement(job_id, fresh=True) for job_id in receipt.ids)
+                placements.update(zip(left, fresh, strict=True))
+                for i, first in aliases.items():
+                    placements[i] = Placement(placements[first].id, fresh=False)
+                return [placements[i] for i in range(len(jobs))]
+            if twin is Twin.REJECT:
+                raise twin_error(receipt)
+            for position, existing in receipt.twins.items():
+                if existing:
+                    self._meet(jobs[left[position]], existing, twin)
+                    placements[left[position]] = Placement(existing, fresh=False)
+                else:
+                    aliases[left[position]] = _first_alike(jobs, left, position)
+            left = [i for i in left if i not in placements and i not in aliases]
+        raise Contended("the jobs' unique keys keep changing hands; try again")
+
+    def spawn(self, parent: Job, children: Sequence[Job]) -> list[int]:
+        """Children of a running or waiting job; `parent` is the worker's copy if it holds it."""
+        drafts = tuple(self._drafted(child) for child in children)
+        held = parent if parent.state is State.RUNNING else None
+        given: list[int] = []
+        self._clerk.decide(parent.id, lambda job: family.spawn(job, drafts), held, given)
+        return given
+
+    def _drafted(self, job: Job) -> Job:
+        now = self._clerk.store.now()
+        return control.enqueue(job, now=now, due_at=job.due_at or None).inserts[0]
+
+    def _meet(self, job: Job, existing: int, twin: Twin) -> None:
+        if twin is Twin.UPDATE:
+            news = {"payload": job.payload, "format": job.format, "meta": job.meta}
+            news["policy"] = job.policy
+            self._clerk.decide(existing, lambda there: _taken_over(there, news, job.rank))
+
+
+def _taken_over(there: Job, news: dict[str, object], rank: int) -> Change:
+    movable = there.state in (State.QUEUED, State.WAITING)
+    return control.edit(there, {**news, "rank": rank} if movable else news)
+
+
+def _first_alike(jobs: Sequence[Job], left: list[int], position: int) -> int:
+    names = set(names_held(jobs[left[position]]))
+    return next(i for i in left if names & set(names_held(jobs[i])))

@@ -1,0 +1,42 @@
+"""How a job ends: kept for a while or gone at once, and its parent told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker.kernel.change import Change, Tally, Write
+from stoker.kernel.job import Job, State
+from stoker.kernel.queue import QueueSettings
+
+PARENT_GRACE = 3600 * 1_000_000
+"""How much longer an ended child is kept, each time its parent is found alive."""
+
+NO_LEASE: dict[str, Any] = {"token": None, "session": None, "until": None}
+
+
+def ended(job: Job, state: State, *, now: int, settings: QueueSettings, **news: Any) -> Change:
+    """The job reaches a final state; `settings` say how long it is kept there."""
+    kept_for = settings.retention.of(state)
+    tallies = tally(job, state)
+    if kept_for == 0:
+        return Change(deletes=(job,), tallies=tallies)
+    fields = {**NO_LEASE, "state": state, "ended_at": now, **news}
+    if job.waits_for is not None:
+        fields["waits_for"] = None
+    if job.undecided:
+        fields["undecided"] = False
+    if kept_for is not None:
+        fields["until"] = now + kept_for
+    return Change(writes=(Write(job, fields),), tallies=tallies)
+
+
+def forget(job: Job, parent: Job | None, *, now: int) -> Change:
+    """An ended job has been kept long enough; but a parent that lives may still want to see it."""
+    if parent is not None and not parent.ended:
+        return Change(writes=(Write(job, {"until": now + PARENT_GRACE}),))
+    return Change(deletes=(job,))
+
+
+def tally(job: Job, state: State) -> tuple[Tally, ...]:
+    """Tell the parent, if there is one."""
+    return () if job.parent_id is None else (Tally(job.parent_id, state),)

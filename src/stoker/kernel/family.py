@@ -1,0 +1,85 @@
+"""Parents and children.
+
+A child made by a running parent is held until the parent has finished its own part; the parent
+then waits, and is queued again when its last child has ended, however it ended. What crosses
+jobs is never needed for safety: each consequence can be found again (`store.Adrift`) and made
+good by anybody.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from stoker.errors import IllegalMove
+from stoker.kernel import lifecycle, rules
+from stoker.kernel.change import NOTHING, Change, Write
+from stoker.kernel.control import cancel
+from stoker.kernel.job import WAITS_FOR_CHILDREN, WAITS_FOR_PARENT, WAITS_FOR_TICK, Job, State
+from stoker.kernel.queue import DEFAULTS, QueueSettings
+from stoker.kernel.repeat import next_due, parse_repeat
+
+
+def spawn(parent: Job, children: tuple[Job, ...]) -> Change:
+    """Children for a parent that runs (they wait for it) or waits for others (they may start)."""
+    lifecycle.check("spawn", parent, parent.state)
+    if parent.state is State.WAITING and parent.waits_for != WAITS_FOR_CHILDREN:
+        raise IllegalMove(f"job {parent.id} waits for {parent.waits_for}, not for children")
+    held = parent.state is State.RUNNING
+    inserts = tuple(_child(parent.id, child, held) for child in children)
+    more = parent.open_children + len(children)
+    return Change(inserts=inserts, writes=(Write(parent, {"open_children": more}),))
+
+
+def _child(parent_id: int, child: Job, held: bool) -> Job:
+    if not held:
+        return msgspec.structs.replace(child, parent_id=parent_id)
+    return msgspec.structs.replace(
+        child, parent_id=parent_id, state=State.WAITING, waits_for=WAITS_FOR_PARENT, until=None
+    )
+
+
+def resume(parent: Job) -> Change:
+    """Queue a parent again once nothing it waits for is left."""
+    if parent.waits_for == WAITS_FOR_CHILDREN and parent.open_children == 0:
+        return rules.wake(parent)
+    return NOTHING
+
+
+def unhold(
+    child: Job, parent: Job | None, *, now: int, settings: QueueSettings = DEFAULTS
+) -> Change:
+    """A held child may start when its parent waits for it, and is pointless when the parent
+    ended otherwise or is gone."""
+    if parent is None or parent.ended:
+        return cancel(child, now=now, settings=settings)
+    if parent.state is State.WAITING and parent.waits_for == WAITS_FOR_CHILDREN:
+        return rules.wake(child)
+    return NOTHING
+
+
+def tick(schedule: Job, *, now: int) -> Change:
+    """The hour of a schedule with overlapping runs has struck: make the run, wait for the next."""
+    lifecycle.check("tick", schedule, State.WAITING)
+    assert schedule.policy.repeat is not None and schedule.until is not None
+    tick_at = schedule.scheduled_at
+    run = Job(
+        queue=schedule.queue,
+        name=schedule.name,
+        payload=schedule.payload,
+        format=schedule.format,
+        rank=schedule.rank,
+        due_at=schedule.until,
+        weight=schedule.weight,
+        key=schedule.key,
+        ref=f"{schedule.id}@{tick_at}",
+        policy=msgspec.structs.replace(schedule.policy, repeat=None),
+        meta=schedule.meta,
+        created_at=now,
+        scheduled_at=tick_at,
+    )
+    repeat = parse_repeat(schedule.policy.repeat)
+    following = next_due(repeat, scheduled=tick_at, started=now, finished=now)
+    due_at = rules.fitted(schedule.policy, following)
+    moved = Write(schedule, {"scheduled_at": following, "due_at": due_at, "until": due_at})
+    assert moved.job.waits_for == WAITS_FOR_TICK
+    return Change(inserts=(run,), writes=(moved,))

@@ -1,0 +1,54 @@
+"""The whole life of a job in one table. Nothing else moves a job.
+
+`docs/lifecycle.md` shows this table as a picture; the picture is generated from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stoker.errors import IllegalMove
+from stoker.kernel.job import Job, State
+
+Q, R, W, F, X, C = State
+
+TRANSITIONS: Mapping[str, Mapping[State, frozenset[State]]] = {
+    "start": {Q: frozenset({R})},
+    "touch": {R: frozenset({R})},
+    "finish": {R: frozenset({F, Q, W})},  # done, repeats, children pending
+    "fail": {R: frozenset({Q, X, C})},  # tried again, given up, was to be cancelled
+    "expire": {R: frozenset({Q, X, C}), W: frozenset({Q, X})},  # lost, out of time, no reply
+    "release": {R: frozenset({Q, C})},
+    "wait": {R: frozenset({W, Q})},  # until the reply, or not at all if it was there before
+    "wake": {W: frozenset({Q})},
+    "tick": {W: frozenset({W})},
+    "cancel": {Q: frozenset({C}), W: frozenset({C}), R: frozenset({R})},
+    "revive": {F: frozenset({Q}), X: frozenset({Q}), C: frozenset({Q})},
+    "edit": {state: frozenset({state}) for state in State},
+    "spawn": {R: frozenset({R}), W: frozenset({W})},
+    "delete": {Q: frozenset(), W: frozenset(), F: frozenset(), X: frozenset(), C: frozenset()},
+}
+"""Event -> {state it may happen in: states it may lead to}. Deleting leads out of the table."""
+
+
+def check(event: str, job: Job, to: State | None = None) -> None:
+    """Refuse a step that the table does not have."""
+    targets = TRANSITIONS[event].get(job.state)
+    if targets is None or (to is not None and to not in targets):
+        allowed = ", ".join(state.name for state in TRANSITIONS[event])
+        raise IllegalMove(
+            f"cannot {event} job {job.id}: it is {job.state.name}, and only {allowed} jobs can"
+        )
+
+
+def picture() -> str:
+    """The table as a Mermaid state diagram."""
+    lines = ["```mermaid", "stateDiagram-v2", "    [*] --> QUEUED: enqueue"]
+    lines.append("    [*] --> WAITING: enqueue (held for its parent)")
+    for event, row in TRANSITIONS.items():
+        if event == "edit":
+            continue  # possible everywhere, and moves nothing
+        for state, targets in row.items():
+            ends = [target.name for target in sorted(targets)] or ["[*]"]
+            lines += [f"    {state.name} --> {end}: {event}" for end in ends]
+    return "\n".join([*lines, "```", ""])

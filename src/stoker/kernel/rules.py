@@ -1,0 +1,292 @@
+"""The rules of a running job's life: each looks at a job and returns the Change it deserves.
+
+What happens to jobs from outside (cancel, edit, families ...) is in `kernel.control` and
+`kernel.family`; this file is what workers and the recoverer ask for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stoker.errors import BadInput
+from stoker.kernel import lifecycle
+from stoker.kernel.change import Change, Note, NoteWrite, Touch, Write
+from stoker.kernel.ending import NO_LEASE, ended
+from stoker.kernel.job import REPLY_PREFIX, WAITS_FOR_CHILDREN, Job, State
+from stoker.kernel.policy import OnLost, Policy
+from stoker.kernel.queue import DEFAULTS, QueueSettings
+from stoker.kernel.repeat import next_due, parse_repeat
+from stoker.kernel.retry import Again, Ask, Failure, GiveUp, Verdict, decide
+from stoker.kernel.window import next_open
+
+_REPLACE = msgspec.structs.replace
+
+
+def start(
+    job: Job, *, now: int, token: int, session: int | None = None, visibility: int | None = None
+) -> Job:
+    """What claiming does to one job. Stores do it many at a time; a test pins them to this."""
+    lifecycle.check("start", job, State.RUNNING)
+    return _REPLACE(
+        job,
+        state=State.RUNNING,
+        token=token,
+        session=None if job.policy.on_lost is OnLost.STAY else session,
+        until=lease_end(job.policy, now=now, started=now, visibility=visibility),
+        started_at=now,
+        attempt=job.attempt + 1,
+        revision=job.revision + 1,
+        progress=0.0,
+    )
+
+
+def lease_end(policy: Policy, *, now: int, started: int, visibility: int | None) -> int | None:
+    """When a lease ends by itself: the deadline it was given or the try's time limit."""
+    ends = []
+    if visibility is not None and policy.on_lost is not OnLost.STAY:
+        ends.append(now + visibility)
+    if policy.timeout is not None:
+        ends.append(started + policy.timeout)
+    return min(ends, default=None)
+
+
+def touch(
+    job: Job, *, now: int, visibility: int | None = None, progress: float | None = None
+) -> Change:
+    """A sign of life from the worker: a later deadline, news of its progress, or both."""
+    lifecycle.check("touch", job, State.RUNNING)
+    fields: dict[str, Any] = {}
+    if visibility is not None:
+        started = job.started_at if job.started_at is not None else now
+        fields["until"] = lease_end(job.policy, now=now, started=started, visibility=visibility)
+    if progress is not None:
+        if not 0.0 <= progress <= 1.0:
+            raise BadInput(f"progress is a fraction from 0 to 1, not {progress}")
+        fields["progress"] = progress
+    return Change(touches=(Touch(job.id, _token(job), fields),))
+
+
+def finish(
+    job: Job,
+    *,
+    now: int,
+    result: bytes | None = None,
+    payload: bytes | None = None,
+    settings: QueueSettings = DEFAULTS,
+    repeat: bool = True,
+) -> Change:
+    """The work is done: it ends, comes round again, or first waits for its children.
+
+    `payload` seeds the next run of a repeating job; `repeat=False` makes this run the last.
+    """
+    news: dict[str, Any] = {} if payload is None else {"payload": payload}
+    news["result"] = result
+    news["error"] = None
+    if job.open_children:
+        lifecycle.check("finish", job, State.WAITING)
+        return _write(job, State.WAITING, waits_for=WAITS_FOR_CHILDREN, **NO_LEASE, **news)
+    if repeat and job.policy.repeat is not None and not job.cancel_requested:
+        lifecycle.check("finish", job, State.QUEUED)
+        return _next_run(job, now, **news)
+    lifecycle.check("finish", job, State.FINISHED)
+    return ended(job, State.FINISHED, now=now, settings=settings, **news)
+
+
+def fail(
+    job: Job,
+    *,
+    now: int,
+    failure: Failure,
+    verdict: Verdict,
+    settings: QueueSettings = DEFAULTS,
+    repeat: bool = True,
+    event: str = "fail",
+) -> Change:
+    """A try was spoilt; the verdict of the job's retry policy says what follows.
+
+    A repeating job that is given up has lost this run, not its life: the next run comes at its
+    time. `repeat=False` ends it.
+    """
+    if job.cancel_requested:
+        lifecycle.check(event, job, State.CANCELLED)
+        return ended(job, State.CANCELLED, now=now, settings=settings, error=failure.message)
+    if isinstance(verdict, GiveUp):
+        error = verdict.reason or failure.message
+        if repeat and job.policy.repeat is not None:
+            lifecycle.check(event, job, State.QUEUED)
+            return _next_run(job, now, error=error)
+        lifecycle.check(event, job, State.FAILED)
+        return ended(job, State.FAILED, now=now, settings=settings, error=error)
+    lifecycle.check(event, job, State.QUEUED)
+    if isinstance(verdict, Ask):
+        return _write(job, State.QUEUED, undecided=True, error=failure.message, **NO_LEASE)
+    return _again(job, verdict, error=failure.message)
+
+
+def _again(job: Job, verdict: Again, **news: Any) -> Change:
+    if verdict.payload is not None:
+        news["payload"] = verdict.payload
+    if verdict.rank is not None:
+        news["rank"] = verdict.rank
+    due_at = fitted(job.policy, verdict.at)
+    return _write(job, State.QUEUED, due_at=due_at, undecided=False, **NO_LEASE, **news)
+
+
+def expire(job: Job, *, now: int, dice: float, settings: QueueSettings = DEFAULTS) -> Change:
+    """Nobody spoke up in time: the try's time limit passed, the lease was lost, or no reply came.
+
+    A lost lease gives the job back its old place. It counts as a crash, and a job that has lost
+    `crash_limit` workers is parked with the evidence instead of killing the next one.
+    """
+    timed_out = _out_of_time(job, now)
+    if timed_out is not None:
+        failure = Failure(("stoker.Timeout",), timed_out, timeout=True)
+        return _judge(job, now, failure, dice, settings)
+    lost = _REPLACE(job, crashes=job.crashes + 1)
+    change = _after_loss(lost, now, dice, settings)
+    writes = tuple(Write(job, {"crashes": lost.crashes, **w.set}) for w in change.writes)
+    return _REPLACE(change, writes=writes)
+
+
+def _after_loss(job: Job, now: int, dice: float, settings: QueueSettings) -> Change:
+    failure = Failure(("stoker.WorkerLost",), _evidence(job), lost=True)
+    limit, on_lost = job.policy.crash_limit, job.policy.on_lost
+    if limit is not None and job.crashes >= limit:
+        parked = GiveUp(f"parked after losing {job.crashes} workers; {failure.message}")
+        return fail(
+            job,
+            now=now,
+            failure=failure,
+            verdict=parked,
+            settings=settings,
+            repeat=False,
+            event="expire",
+        )
+    if on_lost is OnLost.RETRY:
+        return _judge(job, now, failure, dice, settings)
+    if on_lost is OnLost.FAIL or job.cancel_requested:
+        return fail(
+            job, now=now, failure=failure, verdict=GiveUp(), settings=settings, event="expire"
+        )
+    lifecycle.check("expire", job, State.QUEUED)
+    return _write(job, State.QUEUED, error=failure.message, **NO_LEASE)
+
+
+def _judge(job: Job, now: int, failure: Failure, dice: float, settings: QueueSettings) -> Change:
+    # A wait that ran out was part of the try that began it, so it counts as that try's failure.
+    verdict = decide(job.policy.retry, failures=job.failures, failure=failure, now=now, dice=dice)
+    return fail(job, now=now, failure=failure, verdict=verdict, settings=settings, event="expire")
+
+
+def _out_of_time(job: Job, now: int) -> str | None:
+    if job.state is State.WAITING:
+        key = (job.waits_for or "").removeprefix(REPLY_PREFIX)
+        return f"no reply for {key!r} came in time"
+    timeout = job.policy.timeout
+    if timeout is None or job.started_at is None or now < job.started_at + timeout:
+        return None
+    return f"ran longer than its limit of {timeout / 1e6:g} s"
+
+
+def _evidence(job: Job) -> str:
+    who = "its deadline passed" if job.session is None else f"session {job.session} is gone"
+    return f"worker lost in try {job.attempt}: {who}"
+
+
+def release(
+    job: Job,
+    *,
+    now: int,
+    due_at: int | None = None,
+    payload: bytes | None = None,
+    settings: QueueSettings = DEFAULTS,
+) -> Change:
+    """Given back unfinished (shutdown, snooze, closed window): no try is counted.
+
+    It keeps its place, or moves to `due_at`; `due_at=now` sends it to the back.
+    """
+    if job.cancel_requested:
+        lifecycle.check("release", job, State.CANCELLED)
+        return ended(job, State.CANCELLED, now=now, settings=settings)
+    lifecycle.check("release", job, State.QUEUED)
+    news: dict[str, Any] = {} if payload is None else {"payload": payload}
+    if due_at is not None:
+        news["due_at"] = fitted(job.policy, due_at)
+    return _write(job, State.QUEUED, attempt=job.attempt - 1, **NO_LEASE, **news)
+
+
+def wait(
+    job: Job, *, now: int, key: str, timeout: int | None = None, kept: Note | None = None
+) -> Change:
+    """The rest depends on an answer from outside: hold no worker until `reply:<key>` comes.
+
+    The try's own time limit covers the wait too. An answer that overtook the question was kept
+    as a note: it is taken, and the job goes on at once.
+    """
+    if not key:
+        raise BadInput("a reply needs a key that both sides can name; it cannot be empty")
+    note = NoteWrite(REPLY_PREFIX + key, None, expect=0 if kept is None else kept.revision)
+    if kept is not None:
+        lifecycle.check("wait", job, State.QUEUED)
+        news = {**NO_LEASE, "attempt": job.attempt - 1, "reply": kept.value}
+        return _write(job, State.QUEUED, **news) | Change(notes=(note,))
+    lifecycle.check("wait", job, State.WAITING)
+    started = job.started_at if job.started_at is not None else now
+    unbound = _REPLACE(job.policy, on_lost=OnLost.REQUEUE)
+    until = lease_end(unbound, now=now, started=started, visibility=timeout)
+    fields = {**NO_LEASE, "until": until, "waits_for": REPLY_PREFIX + key, "reply": None}
+    return _write(job, State.WAITING, **fields) | Change(notes=(note,))
+
+
+def wake(job: Job, *, reply: bytes | None = None) -> Change:
+    """What it waited for has come: it goes on, in its old place, with the try it was in."""
+    lifecycle.check("wake", job, State.QUEUED)
+    news: dict[str, Any] = {"waits_for": None, "until": None}
+    if job.started_at is not None and job.attempt > 0:
+        news["attempt"] = job.attempt - 1  # starting it again continues that try
+    if reply is not None:
+        news["reply"] = reply
+    return _write(job, State.QUEUED, **news)
+
+
+def fitted(policy: Policy, at: int) -> int:
+    """The first moment from `at` on at which the policy's windows let a job start."""
+    return at if policy.windows is None else next_open(policy.windows, at)
+
+
+def _next_run(job: Job, now: int, **news: Any) -> Change:
+    assert job.policy.repeat is not None
+    due_at = next_due(
+        parse_repeat(job.policy.repeat),
+        scheduled=job.scheduled_at,
+        started=job.started_at,
+        finished=now,
+    )
+    return _write(
+        job,
+        State.QUEUED,
+        due_at=fitted(job.policy, due_at),
+        scheduled_at=due_at,
+        attempt=0,
+        crashes=0,
+        undecided=False,
+        waits_for=None,
+        finished_children=0,
+        failed_children=0,
+        cancelled_children=0,
+        **NO_LEASE,
+        **news,
+    )
+
+
+def _write(job: Job, to: State, **fields: Any) -> Change:
+    if job.waits_for is not None:
+        fields.setdefault("waits_for", None)
+    return Change(writes=(Write(job, {"state": to, **fields}),))
+
+
+def _token(job: Job) -> int:
+    assert job.token is not None  # the lifecycle check has seen that it is RUNNING
+    return job.token

@@ -1,0 +1,184 @@
+"""The vault door: the few verbs every engine has, and the values they exchange.
+
+A store keeps jobs and commits Changes; it decides nothing about a job's life. `transact` takes
+and returns batches: one round trip moves hundreds of jobs, each Change whole or not at all.
+Its claims are the only step with a transition inside, because choosing must be atomic; what they
+do to a job is `kernel.rules.start`, no more and no less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from stoker.kernel.change import Change, Note
+from stoker.kernel.job import Job, State
+from stoker.kernel.queue import QueueSettings
+from stoker.store.bell import Bell
+
+
+class Claim(msgspec.Struct, frozen=True, gc=False):
+    """Ask for up to `limit` due jobs of these queues, in order, under one lease token.
+
+    The lease is bound to the session (its death ends it), to `visibility` microseconds, to both
+    or to neither.
+    """
+
+    queues: tuple[str, ...]
+    limit: int
+    token: int
+    session: int | None = None
+    visibility: int | None = None
+
+
+class Receipt(msgspec.Struct, frozen=True, gc=False):
+    """What became of one Change.
+
+    Not ok: nothing of it happened, because some job or note has moved on (`stale`, `stale_notes`)
+    or would be somebody's twin. `twins` gives, for a place among the inserts (or -1 - place among
+    the writes), the id of the job that is there already, or 0 for a twin in the same Change.
+    """
+
+    ok: bool = True
+    ids: tuple[int, ...] = ()
+    """The ids given to the inserts, in order."""
+    stale: tuple[int, ...] = ()
+    stale_notes: tuple[str, ...] = ()
+    twins: Mapping[int, int] = {}
+    parents: tuple[Job, ...] = ()
+    """Parents that were told of a child's end, as they are now."""
+
+
+OK = Receipt()
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """Receipts for the Changes and grants for the Claims, in the order asked.
+
+    A grant is None when the claim's session is not alive: the worker must open a new one.
+    """
+
+    receipts: Sequence[Receipt]
+    grants: Sequence[Sequence[Job] | None] = ()
+
+
+class Session(msgspec.Struct, frozen=True):
+    """A worker's life in the store: it ends for good when its beats stop."""
+
+    id: int
+    name: str = ""
+    info: str = "{}"
+    started_at: int = 0
+    expires_at: int = 0
+
+
+class Beat(msgspec.Struct, frozen=True):
+    """The answer to a heartbeat: still alive? and which of its jobs are to be cancelled?"""
+
+    alive: bool
+    cancelled: tuple[int, ...] = ()
+
+
+class QueueView(msgspec.Struct, frozen=True):
+    """One queue at a glance. Costs the same whether it holds ten jobs or ten million."""
+
+    name: str
+    settings: QueueSettings
+    counts: Mapping[State, int]
+    used: int
+    """Units of capacity held now, in thousandths."""
+
+
+class Filter(msgspec.Struct, frozen=True):
+    """Jobs by their facts, in order of arrival (or the newest first), a page at a time.
+
+    `after` continues behind an id already seen.
+    """
+
+    states: tuple[State, ...] = ()
+    queue: str | None = None
+    name: str | None = None
+    key: str | None = None
+    parent_id: int | None = None
+    session: int | None = None
+    ref: str | None = None
+    unique_key: str | None = None
+    waits_for: str | None = None
+    after: int | None = None
+    newest_first: bool = False
+    limit: int = 100
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """RUNNING jobs whose lease is over, and WAITING ones whose time is up."""
+
+    limit: int = 500
+
+
+class Adrift(msgspec.Struct, frozen=True):
+    """Family members left behind by a crash: parents with nothing left to wait for, and held
+    children whose parent no longer runs."""
+
+    limit: int = 500
+
+
+class Forgettable(msgspec.Struct, frozen=True):
+    """Ended jobs that have been kept long enough."""
+
+    limit: int = 500
+
+
+Query = Filter | Lost | Adrift | Forgettable
+
+
+class Store(Protocol):
+    """What an engine must offer. `stoker.store.memory` is the specification."""
+
+    bell: Bell
+
+    def now(self) -> int:
+        """The engine's clock, in UTC microseconds; leases and due times go by it alone."""
+
+    def transact(self, changes: Sequence[Change], claims: Sequence[Claim] = ()) -> Answer:
+        """Commit the Changes, each on its own, then serve the Claims; one durable step."""
+
+    def get(self, ids: Iterable[int]) -> dict[int, Job]:
+        """Jobs by id; those that are gone are missing."""
+
+    def find(self, query: Query) -> list[Job]:
+        """Jobs by what is known of them."""
+
+    def survey(self, names: Sequence[str] | None = None) -> list[QueueView]:
+        """The queues, sorted by name."""
+
+    def names(self, pattern: str) -> list[str]:
+        """Queues with queued jobs whose name matches a GLOB pattern, sorted."""
+
+    def next_due(self, queues: Sequence[str]) -> int | None:
+        """When, after now, the next job of these queues falls due: how long to sleep at most."""
+
+    def notes(self, keys: Sequence[str]) -> dict[str, Note]:
+        """Notes that are there and not out of date."""
+
+    def enrol(self, session: Session, ttl: int) -> None:
+        """Begin a worker's session."""
+
+    def beat(self, session: int, ttl: int) -> Beat:
+        """Keep a session alive; a dead one is not revived."""
+
+    def retire(self, session: int) -> None:
+        """End a session. What it still holds is lost at once."""
+
+    def sessions(self) -> list[Session]:
+        """All sessions that are on the books, dead ones included until they are retired."""
+
+    def hold(self, name: str, owner: str, ttl: int) -> bool:
+        """Hold a named lock for a while, or prolong it; ttl 0 gives it up."""
+
+    def tidy(self) -> None:
+        """Forget empty queues that nobody configured and notes out of date; give back space."""
+
+    def close(self) -> None:
+        """Let go of files and connections."""

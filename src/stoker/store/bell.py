@@ -1,0 +1,76 @@
+"""Wake-ups: a hint that a queue may have work. The poll is the truth; a lost ring costs only time.
+
+A ring is a queue's name, or `!<session>` for a worker that is to look at its cancel requests.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Protocol
+
+
+class Listener(Protocol):
+    """One waiter's ear. Rings that came since the last wait are never missed."""
+
+    def wait(self, timeout: float) -> set[str]:
+        """Wait up to `timeout` seconds for rings; an empty set means none came."""
+
+    def close(self) -> None:
+        """Stop listening."""
+
+
+class Bell(Protocol):
+    """What a store offers for wake-ups."""
+
+    def ring(self, names: Iterable[str]) -> None:
+        """Wake the listeners. Never blocks and never fails."""
+
+    def listen(self) -> Listener:
+        """Begin to listen; rings from this moment on are heard."""
+
+
+class LocalListener:
+    """Hears rings of its own process."""
+
+    def __init__(self, bell: LocalBell) -> None:
+        self._bell = bell
+        self._rung: set[str] = set()
+        self._news = threading.Condition()
+
+    def rouse(self, names: Iterable[str]) -> None:
+        with self._news:
+            self._rung.update(names)
+            self._news.notify()
+
+    def wait(self, timeout: float) -> set[str]:
+        with self._news:
+            if not self._rung:
+                self._news.wait(timeout)
+            heard, self._rung = self._rung, set()
+            return heard
+
+    def close(self) -> None:
+        self._bell.forget(self)
+
+
+class LocalBell:
+    """Rings within one process."""
+
+    def __init__(self) -> None:
+        self._listeners: tuple[LocalListener, ...] = ()
+        self._lock = threading.Lock()
+
+    def ring(self, names: Iterable[str]) -> None:
+        for listener in self._listeners:
+            listener.rouse(names)
+
+    def listen(self) -> LocalListener:
+        listener = LocalListener(self)
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
+        return listener
+
+    def forget(self, listener: LocalListener) -> None:
+        with self._lock:
+            self._listeners = tuple(other for other in self._listeners if other is not listener)

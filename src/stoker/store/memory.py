@@ -1,0 +1,357 @@
+"""The memory store: the executable meaning of every verb.
+
+Every engine must agree with it after every step of every random life. It forgets everything
+when the process ends, so it is for tests and for trying things out.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import islice
+
+import msgspec
+
+from stoker.kernel import rules
+from stoker.kernel.admission import Admission, Turnstile
+from stoker.kernel.change import Change, Note, Tally, applied
+from stoker.kernel.glob import glob_matches
+from stoker.kernel.job import (
+    STATES,
+    WAITS_FOR_CHILDREN,
+    WAITS_FOR_PARENT,
+    Job,
+    State,
+    load,
+    place,
+)
+from stoker.kernel.queue import DEFAULTS, Order, QueueSettings
+from stoker.store import (
+    OK,
+    Adrift,
+    Answer,
+    Beat,
+    Claim,
+    Filter,
+    Forgettable,
+    Lost,
+    Query,
+    QueueView,
+    Receipt,
+    Session,
+)
+from stoker.store.bell import LocalBell
+from stoker.store.clock import Clock, wall_clock
+from stoker.store.rings import rings_of
+from stoker.store.twins import Name, find_twins, names_held
+
+_REPLACE = msgspec.structs.replace
+_COUNTED = {
+    State.FINISHED: "finished_children",
+    State.FAILED: "failed_children",
+    State.CANCELLED: "cancelled_children",
+}
+
+
+class MemoryStore:
+    """Jobs in dictionaries, behind one lock."""
+
+    def __init__(self, clock: Clock = wall_clock) -> None:
+        self.now = clock
+        self.bell = LocalBell()
+        self._lock = threading.RLock()
+        self._last_id = 0
+        self._jobs: dict[int, Job] = {}
+        self._settings: dict[str, QueueSettings] = {}
+        self._order: dict[str, list[tuple[int, int, int]]] = {}
+        self._counts: Counter[tuple[str, State]] = Counter()
+        self._used: Counter[tuple[str, str | None]] = Counter()
+        self._names: dict[Name, int] = {}
+        self._eased: set[str] = set()
+        self._notes: dict[str, Note] = {}
+        self._sessions: dict[int, Session] = {}
+        self._locks: dict[str, tuple[str, int]] = {}
+
+    # -- committing ------------------------------------------------------------------------
+
+    def transact(self, changes: Sequence[Change], claims: Sequence[Claim] = ()) -> Answer:
+        with self._lock:
+            receipts = [self._commit(change) for change in changes]
+            eased, self._eased = self._eased, set()
+            grants = [self._claim(claim) for claim in claims]
+        done = [c for c, receipt in zip(changes, receipts, strict=True) if receipt.ok]
+        rung = rings_of(done) | eased
+        if rung:
+            self.bell.ring(rung)
+        return Answer(receipts, grants)
+
+    def _commit(self, change: Change) -> Receipt:
+        refusal = self._guard(change)
+        if refusal is not None:
+            return refusal
+        staged: dict[int, Job | None] = {job.id: None for job in change.deletes}
+        for write in change.writes:
+            staged[write.job.id] = applied(self._jobs[write.job.id], write)
+        for touch in change.touches:
+            staged[touch.id] = _REPLACE(self._jobs[touch.id], **touch.set)
+        ids = tuple(range(self._last_id + 1, self._last_id + 1 + len(change.inserts)))
+        for job_id, job in zip(ids, change.inserts, strict=True):
+            staged[job_id] = _REPLACE(job, id=job_id)
+        twins = find_twins(change, self._names.get)
+        if twins:
+            return Receipt(ok=False, twins=twins)
+        parents = self._tally(change.tallies, staged)
+        self._apply(change, staged)
+        self._last_id += len(ids)
+        return Receipt(ids=ids, parents=parents) if ids or parents else OK
+
+    def _guard(self, change: Change) -> Receipt | None:
+        decided_on = [*(write.job for write in change.writes), *change.deletes]
+        stale = [job.id for job in decided_on if not self._unmoved(job)]
+        for touch in change.touches:
+            now = self._jobs.get(touch.id)
+            if now is None or now.token != touch.token:
+                stale.append(touch.id)
+        notes = [n.key for n in change.notes if n.expect not in (None, self._note_revision(n.key))]
+        if stale or notes:
+            return Receipt(ok=False, stale=tuple(stale), stale_notes=tuple(notes))
+        return None
+
+    def _unmoved(self, copy: Job) -> bool:
+        now = self._jobs.get(copy.id)
+        return now is not None and (now.revision, now.token) == (copy.revision, copy.token)
+
+    def _tally(self, tallies: tuple[Tally, ...], staged: dict[int, Job | None]) -> tuple[Job, ...]:
+        told: dict[int, Job] = {}
+        for tally in tallies:
+            parent = staged.get(tally.parent_id, self._jobs.get(tally.parent_id))
+            if parent is None:
+                continue
+            field = _COUNTED[tally.ended]
+            counts = {"open_children": parent.open_children - 1, field: getattr(parent, field) + 1}
+            told[parent.id] = _REPLACE(parent, revision=parent.revision + 1, **counts)
+            staged[parent.id] = told[parent.id]
+        return tuple(told.values())
+
+    def _apply(self, change: Change, staged: dict[int, Job | None]) -> None:
+        for name, settings in change.queues:
+            self._configure(name, settings)
+        for job_id, job in staged.items():
+            self._put(self._jobs.get(job_id), job)
+        for note in change.notes:
+            if note.value is None:
+                self._notes.pop(note.key, None)
+            else:
+                revision = self._note_revision(note.key) + 1
+                self._notes[note.key] = Note(note.key, note.value, note.until, revision)
+
+    def _put(self, old: Job | None, new: Job | None) -> None:
+        for job, step in ((old, -1), (new, 1)):
+            if job is None:
+                continue
+            self._counts[job.queue, job.state] += step
+            self._used[job.queue, None] += step * load(job)
+            if job.key is not None:
+                self._used[job.queue, job.key] += step * load(job)
+        if old is not None:
+            if load(old) and self._settings[old.queue].limited:
+                self._eased.add(old.queue)
+            del self._jobs[old.id]
+            self._names_off(old)
+        if new is not None:
+            self._jobs[new.id] = new
+            self._names_on(new)
+
+    def _names_off(self, job: Job) -> None:
+        for name in names_held(job):
+            del self._names[name]
+        if job.state is State.QUEUED:
+            line = self._order[job.queue]
+            del line[bisect_left(line, self._order_key(job))]
+
+    def _names_on(self, job: Job) -> None:
+        for name in names_held(job):
+            self._names[name] = job.id
+        self._settings.setdefault(job.queue, DEFAULTS)
+        if job.state is State.QUEUED:
+            insort(self._order.setdefault(job.queue, []), self._order_key(job))
+
+    def _configure(self, name: str, settings: QueueSettings) -> None:
+        self._settings[name] = settings
+        queued = [self._jobs[key[2]] for key in self._order.get(name, [])]
+        self._order[name] = sorted(self._order_key(job) for job in queued)
+
+    def _order_key(self, job: Job) -> tuple[int, int, int]:
+        if self._settings[job.queue].order is Order.TIME_RANK:
+            return (job.due_at, job.rank, job.id)
+        return (job.rank, job.due_at, job.id)
+
+    def _note_revision(self, key: str) -> int:
+        note = self._notes.get(key)
+        return 0 if note is None or self._out_of_date(note) else note.revision
+
+    def _out_of_date(self, note: Note) -> bool:
+        return note.until is not None and note.until <= self.now()
+
+    # -- claiming --------------------------------------------------------------------------
+
+    def _claim(self, claim: Claim) -> list[Job] | None:
+        now = self.now()
+        if claim.session is not None and not self._alive(claim.session, now):
+            return None
+        lines = [self._admitted(queue, now) for queue in dict.fromkeys(claim.queues)]
+        taken = []
+        for job in list(islice(merge(*lines, key=place), claim.limit)):
+            started = rules.start(
+                job,
+                now=now,
+                token=claim.token,
+                session=claim.session,
+                visibility=claim.visibility,
+            )
+            self._put(job, started)
+            taken.append(started)
+        return taken
+
+    def _admitted(self, queue: str, now: int) -> Iterator[Job]:
+        """The queue's due jobs in its order, as far as capacity lets them in."""
+        settings = self._settings.get(queue, DEFAULTS)
+        if settings.paused:
+            return
+        turnstile = Turnstile(settings, self._used[queue, None], lambda key: self._used[queue, key])
+        for _, _, job_id in self._order.get(queue, ()):
+            job = self._jobs[job_id]
+            if job.due_at <= now and turnstile.ask(job.key, job.weight) is Admission.ENTER:
+                yield job
+
+    # -- looking ---------------------------------------------------------------------------
+
+    def get(self, ids: Iterable[int]) -> dict[int, Job]:
+        with self._lock:
+            return {job_id: self._jobs[job_id] for job_id in ids if job_id in self._jobs}
+
+    def find(self, query: Query) -> list[Job]:
+        with self._lock:
+            now = self.now()
+            jobs = sorted(self._jobs.values(), key=lambda job: job.id)
+            if isinstance(query, Filter):
+                if query.newest_first:
+                    jobs.reverse()
+                found = (job for job in jobs if _matches(job, query))
+            elif isinstance(query, Lost):
+                found = (job for job in jobs if self._is_lost(job, now))
+            elif isinstance(query, Adrift):
+                found = (job for job in jobs if self._is_adrift(job))
+            else:
+                assert isinstance(query, Forgettable)
+                found = (job for job in jobs if job.ended and _is_past(job.until, now))
+            return list(islice(found, query.limit))
+
+    def _is_lost(self, job: Job, now: int) -> bool:
+        if job.state is State.RUNNING:
+            dead = job.session is not None and not self._alive(job.session, now)
+            return dead or _is_past(job.until, now)
+        return job.state is State.WAITING and _is_past(job.until, now)
+
+    def _is_adrift(self, job: Job) -> bool:
+        if job.waits_for == WAITS_FOR_CHILDREN:
+            return job.open_children == 0
+        if job.waits_for != WAITS_FOR_PARENT:
+            return False
+        parent = self._jobs.get(job.parent_id or 0)
+        return parent is None or parent.ended or parent.waits_for == WAITS_FOR_CHILDREN
+
+    def survey(self, names: Sequence[str] | None = None) -> list[QueueView]:
+        with self._lock:
+            wanted = self._settings.keys() if names is None else self._settings.keys() & set(names)
+            return [
+                QueueView(
+                    name,
+                    self._settings[name],
+                    {state: self._counts[name, state] for state in STATES},
+                    self._used[name, None],
+                )
+                for name in sorted(wanted)
+            ]
+
+    def names(self, pattern: str) -> list[str]:
+        with self._lock:
+            return sorted(n for n, line in self._order.items() if line and glob_matches(pattern, n))
+
+    def next_due(self, queues: Sequence[str]) -> int | None:
+        with self._lock:
+            now = self.now()
+            keys = (key for queue in queues for key in self._order.get(queue, ()))
+            dues = (self._jobs[key[2]].due_at for key in keys)
+            return min((due for due in dues if due > now), default=None)
+
+    def notes(self, keys: Sequence[str]) -> dict[str, Note]:
+        with self._lock:
+            found = (self._notes.get(key) for key in keys)
+            return {note.key: note for note in found if note and not self._out_of_date(note)}
+
+    # -- workers ---------------------------------------------------------------------------
+
+    def enrol(self, session: Session, ttl: int) -> None:
+        with self._lock:
+            now = self.now()
+            self._sessions[session.id] = _REPLACE(session, started_at=now, expires_at=now + ttl)
+
+    def beat(self, session: int, ttl: int) -> Beat:
+        with self._lock:
+            now = self.now()
+            if not self._alive(session, now):
+                return Beat(alive=False)
+            self._sessions[session] = _REPLACE(self._sessions[session], expires_at=now + ttl)
+            held = (j for j in self._jobs.values() if j.session == session and j.cancel_requested)
+            return Beat(alive=True, cancelled=tuple(sorted(job.id for job in held)))
+
+    def retire(self, session: int) -> None:
+        with self._lock:
+            self._sessions.pop(session, None)
+
+    def sessions(self) -> list[Session]:
+        with self._lock:
+            return sorted(self._sessions.values(), key=lambda session: session.id)
+
+    def _alive(self, session: int, now: int) -> bool:
+        known = self._sessions.get(session)
+        return known is not None and known.expires_at > now
+
+    def hold(self, name: str, owner: str, ttl: int) -> bool:
+        with self._lock:
+            now = self.now()
+            holder, until = self._locks.get(name, (owner, 0))
+            if holder != owner and until > now:
+                return False
+            self._locks[name] = (owner, now + ttl)
+            return True
+
+    def tidy(self) -> None:
+        with self._lock:
+            for name in [n for n, settings in self._settings.items() if settings == DEFAULTS]:
+                if not any(self._counts[name, state] for state in STATES):
+                    del self._settings[name]
+                    self._order.pop(name, None)
+            self._notes = {k: n for k, n in self._notes.items() if not self._out_of_date(n)}
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def _matches(job: Job, query: Filter) -> bool:
+    if query.states and job.state not in query.states:
+        return False
+    if query.after is not None:
+        seen = job.id >= query.after if query.newest_first else job.id <= query.after
+        if seen:
+            return False
+    facts = ("queue", "name", "key", "parent_id", "session", "ref", "unique_key", "waits_for")
+    return all(getattr(query, fact) in (None, getattr(job, fact)) for fact in facts)
+
+
+def _is_past(moment: int | None, now: int) -> bool:
+    return moment is not None and moment <= now

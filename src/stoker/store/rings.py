@@ -1,0 +1,27 @@
+"""Whom a committed Change concerns: the names to ring for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stoker.kernel.change import Change
+from stoker.kernel.job import State
+
+
+def session_ring(session: int) -> str:
+    """The ring for a worker that is to look at its cancel requests."""
+    return f"!{session}"
+
+
+def rings_of(changes: Iterable[Change]) -> set[str]:
+    """Queues that got a job to run, now or later, and sessions asked to cancel one."""
+    rung: set[str] = set()
+    for change in changes:
+        rung.update(job.queue for job in change.inserts if job.state is State.QUEUED)
+        for write in change.writes:
+            if "cancel_requested" in write.set and write.job.session is not None:
+                rung.add(session_ring(write.job.session))
+            if write.set.get("state", write.job.state) is State.QUEUED:
+                rung.add(write.set.get("queue", write.job.queue))
+        rung.update(name for name, _ in change.queues)
+    return rung

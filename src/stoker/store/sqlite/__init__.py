@@ -1,0 +1,197 @@
+"""The SQLite store: one file, no server, any number of processes.
+
+A commit is on the disk before it is acknowledged. Beside the database stand `<file>-gate` (the
+write lock) and `<file>-bell` (wake-up sockets); both may be deleted while nobody uses the file.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import apsw
+
+from stoker.kernel.change import Change, Note
+from stoker.kernel.job import Job
+from stoker.store import Answer, Beat, Claim, Query, QueueView, Session
+from stoker.store.clock import Clock, wall_clock
+from stoker.store.rings import rings_of
+from stoker.store.sqlite import schema
+from stoker.store.sqlite.bell import SocketBell
+from stoker.store.sqlite.books import SettingsReader
+from stoker.store.sqlite.claim import claim
+from stoker.store.sqlite.commit import commit
+from stoker.store.sqlite.driver import Sync, connect, troubles
+from stoker.store.sqlite.gate import Gate
+from stoker.store.sqlite.look import SQL, Looker
+from stoker.store.sqlite.policies import Policies
+from stoker.store.sqlite.transaction import JobReader, Transaction
+
+T = TypeVar("T")
+
+_SPARE_PAGES = 4096
+_PAGES_A_TURN = 512
+
+
+class SqliteStore:
+    """Jobs in one SQLite file.
+
+    >>> store = SqliteStore("jobs.db")          # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        sync: Sync = Sync.FULL,
+        clock: Clock = wall_clock,
+        gate_timeout: float = 30.0,
+    ) -> None:
+        self.path = os.fspath(Path(path).absolute())
+        self.now = clock
+        self.bell = SocketBell(self.path + "-bell")
+        self._sync = sync
+        self._gate_timeout = gate_timeout
+        self._lock = threading.Lock()
+        self._read_lock = threading.Lock()
+        self._open()
+
+    def _open(self) -> None:
+        self._owner = os.getpid()
+        self._read_settings = SettingsReader()
+        with troubles(self.path):
+            self._gate = Gate(self.path + "-gate", self._gate_timeout)
+        try:
+            with self._gate:
+                self._writer = connect(self.path, self._sync)
+                with troubles(self.path):
+                    schema.migrate(self._writer, self.path)
+            self._policies = Policies()
+            self._read_job = JobReader(self._writer, self._policies)
+            self._reader = connect(self.path, self._sync, read_only=True)
+            own = JobReader(self._reader, Policies())
+            self._looker = Looker(self._reader, own, SettingsReader())
+        except BaseException:
+            self._gate.close()
+            raise
+
+    # -- writing ---------------------------------------------------------------------------
+
+    def transact(self, changes: Sequence[Change], claims: Sequence[Claim] = ()) -> Answer:
+        with self._writing() as connection:
+            now = self.now()
+            tx = Transaction(connection, self._read_job, self._policies, self._read_settings, now)
+            receipts = commit(tx, changes)
+            tx.books.settle_lanes()
+            eased = set(tx.books.eased)
+            grants = [claim(tx, request) for request in claims]
+            tx.books.close()
+        done = [c for c, receipt in zip(changes, receipts, strict=True) if receipt.ok]
+        rung = rings_of(done) | eased
+        if rung:
+            self.bell.ring(rung)
+        return Answer(receipts, grants)
+
+    @contextmanager
+    def _writing(self) -> Iterator[apsw.Connection]:
+        """A write transaction: whole and on the disk when this ends, or without a trace."""
+        with self._lock, troubles(self.path):
+            self._after_fork()
+            with self._gate:
+                self._writer.execute("BEGIN IMMEDIATE")
+                try:
+                    yield self._writer
+                    self._writer.execute("COMMIT")
+                except BaseException:
+                    self._policies.rolled_back()
+                    if self._writer.in_transaction:
+                        self._writer.execute("ROLLBACK")
+                    raise
+                self._policies.committed()
+
+    def _after_fork(self) -> None:
+        """A child process must not touch its parent's connections, not even to close them."""
+        if self._owner != os.getpid():
+            _LEFT_TO_THE_PARENT.append((self._writer, self._reader))
+            self._read_lock = threading.Lock()
+            self._open()
+
+    def enrol(self, session: Session, ttl: int) -> None:
+        now = self.now()
+        row = (session.id, session.name, session.info, now, now + ttl)
+        with self._writing() as connection:
+            connection.execute(SQL["enrol"], row)
+
+    def beat(self, session: int, ttl: int) -> Beat:
+        with self._writing() as connection:
+            now = self.now()
+            if connection.execute(SQL["beat"], (session, now, now + ttl)).get is None:
+                return Beat(alive=False)
+            rows = connection.execute(SQL["cancelled"], (session,))
+            return Beat(alive=True, cancelled=tuple(row[0] for row in rows))
+
+    def retire(self, session: int) -> None:
+        with self._writing() as connection:
+            connection.execute(SQL["retire"], (session,))
+
+    def hold(self, name: str, owner: str, ttl: int) -> bool:
+        with self._writing() as connection:
+            now = self.now()
+            row = (name, owner, now, now + ttl)
+            return connection.execute(SQL["hold"], row).get is not None
+
+    def tidy(self) -> None:
+        with self._writing() as connection:
+            now = self.now()
+            connection.execute(SQL["drop_empty_queues"])
+            connection.execute(SQL["drop_old_notes"], (now,))
+            connection.execute(SQL["drop_old_locks"], (now,))
+            spare = int(connection.execute("PRAGMA freelist_count").get)
+            if spare > _SPARE_PAGES:
+                connection.execute(f"PRAGMA incremental_vacuum({_PAGES_A_TURN})").fetchall()
+
+    # -- looking ---------------------------------------------------------------------------
+
+    def _ask(self, question: Callable[[Looker], T]) -> T:
+        if self._owner != os.getpid():
+            with self._lock:
+                self._after_fork()
+        with self._read_lock, troubles(self.path):
+            return question(self._looker)
+
+    def get(self, ids: Iterable[int]) -> dict[int, Job]:
+        return self._ask(lambda looker: looker.get(ids))
+
+    def find(self, query: Query) -> list[Job]:
+        return self._ask(lambda looker: looker.find(query, self.now()))
+
+    def survey(self, names: Sequence[str] | None = None) -> list[QueueView]:
+        return self._ask(lambda looker: looker.survey(names))
+
+    def names(self, pattern: str) -> list[str]:
+        return self._ask(lambda looker: looker.names(pattern))
+
+    def next_due(self, queues: Sequence[str]) -> int | None:
+        return self._ask(lambda looker: looker.next_due(queues, self.now()))
+
+    def notes(self, keys: Sequence[str]) -> dict[str, Note]:
+        return self._ask(lambda looker: looker.notes(keys, self.now()))
+
+    def sessions(self) -> list[Session]:
+        return self._ask(lambda looker: looker.sessions())
+
+    def close(self) -> None:
+        """Let go of the file. The last one out checkpoints it, behind the gate."""
+        with self._lock, self._read_lock, troubles(self.path):
+            if self._owner == os.getpid():
+                with self._gate:
+                    self._reader.close()
+                    self._writer.close()
+                self._gate.close()
+
+
+_LEFT_TO_THE_PARENT: list[object] = []

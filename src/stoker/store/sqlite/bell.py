@@ -1,0 +1,121 @@
+"""Wake-ups between processes that share a file: one small socket a listener, in a folder beside it.
+
+A ring is a datagram sent after the commit; an idle listener sleeps in the kernel and costs
+nothing. Where sockets cannot be had the poll behind every wait still finds the work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+_LONGEST = 60_000
+_SUFFIX = ".ear"
+_DESCRIPTORS = Path("/proc/self/fd")
+
+
+class SocketListener:
+    """An ear of its own, known to the ringers by its file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._name = f"{os.getpid()}-{secrets.token_hex(6)}{_SUFFIX}"
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        with _inside(folder) as address:
+            self._socket.bind(address + self._name)
+
+    def wait(self, timeout: float) -> set[str]:
+        heard: set[str] = set()
+        self._socket.settimeout(max(timeout, 0.0) or 1e-6)
+        with contextlib.suppress(TimeoutError, BlockingIOError, InterruptedError):
+            while True:
+                heard.update(self._socket.recv(_LONGEST).decode().split("\n"))
+                self._socket.settimeout(0.0)
+        return heard
+
+    def close(self) -> None:
+        self._socket.close()
+        with contextlib.suppress(FileNotFoundError):
+            (self._folder / self._name).unlink()
+
+
+class DeafListener:
+    """For places without such sockets: hears nothing, and lets the poll do its work."""
+
+    def wait(self, timeout: float) -> set[str]:
+        time.sleep(max(timeout, 0.0))
+        return set()
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class SocketBell:
+    """Rings all listeners of one database file."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+        self._seen: tuple[int, list[str]] = (0, [])
+        self._mouth: tuple[int, socket.socket] | None = None
+
+    def listen(self) -> SocketListener | DeafListener:
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            return SocketListener(self._folder)
+        except OSError:
+            return DeafListener()
+
+    def ring(self, names: Iterable[str]) -> None:
+        with contextlib.suppress(OSError):
+            ears = self._ears()
+            if ears:
+                self._send(ears, "\n".join(names).encode()[:_LONGEST])
+
+    def _ears(self) -> list[str]:
+        """The listeners, read again only when one came or went."""
+        changed = self._folder.stat().st_mtime_ns
+        if self._seen[0] != changed:
+            self._seen = (changed, [ear.name for ear in self._folder.glob(f"*{_SUFFIX}")])
+        return self._seen[1]
+
+    def _send(self, ears: list[str], message: bytes) -> None:
+        mouth = self._own_mouth()
+        with _inside(self._folder) as address:
+            for ear in ears:
+                try:
+                    mouth.sendto(message, address + ear)
+                except BlockingIOError:
+                    continue  # it has unheard rings already
+                except (ConnectionRefusedError, FileNotFoundError):
+                    self._bury(ear)
+
+    def _own_mouth(self) -> socket.socket:
+        if self._mouth is None or self._mouth[0] != os.getpid():
+            mouth = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            mouth.setblocking(False)
+            self._mouth = (os.getpid(), mouth)
+        return self._mouth[1]
+
+    def _bury(self, ear: str) -> None:
+        """A listener died without a word."""
+        self._seen = (0, [])
+        with contextlib.suppress(OSError):
+            (self._folder / ear).unlink()
+
+
+@contextlib.contextmanager
+def _inside(folder: Path) -> Iterator[str]:
+    """An address prefix for sockets in a folder: by descriptor, since socket names are short."""
+    if len(os.fspath(folder)) < 60 or not _DESCRIPTORS.is_dir():
+        yield f"{folder}/"
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"{_DESCRIPTORS}/{descriptor}/"
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,187 @@
+"""Choosing and starting jobs, inside one transaction.
+
+A queue is walked bucket by bucket, each bucket up to now, so that jobs which are not due are never
+looked at. Jobs with a key stand in lanes, of which only the heads are looked at, so that a key
+without room costs nothing, however many jobs it has. What does not fit stays; `Turnstile` decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heapify, heappop, heappush, merge
+from itertools import groupby, islice
+from typing import NamedTuple
+
+import msgspec
+
+from stoker.kernel import rules
+from stoker.kernel.admission import Admission, Turnstile
+from stoker.kernel.job import Job
+from stoker.kernel.queue import Order
+from stoker.store import Claim
+from stoker.store.files import statements
+from stoker.store.sqlite.books import QueueBook
+from stoker.store.sqlite.rows import COLUMNS, FREE_LANE, Row, lane_of, order_columns
+from stoker.store.sqlite.transaction import Transaction
+
+_SQL = {
+    name: text.replace("-- COLUMNS", f"SELECT {COLUMNS}")
+    for name, text in statements("stoker.store.sqlite.sql", "claim.sql").items()
+}
+_BEFORE_ALL = -(2**63)
+
+_FIELDS = Job.__struct_fields__
+_ID, _RANK, _DUE = _FIELDS.index("id"), _FIELDS.index("rank"), _FIELDS.index("due_at")
+_KEY, _WEIGHT = _FIELDS.index("key"), _FIELDS.index("weight")
+
+
+def claim(tx: Transaction, request: Claim) -> list[Job] | None:
+    """Start the foremost due jobs; None if the claiming session is not alive."""
+    if request.session is not None and not _alive(tx, request.session):
+        return None
+    books = [tx.books.known(name) for name in dict.fromkeys(request.queues)]
+    walks = [_Walk(tx, book, request.limit) for book in books if book is not None]
+    lines = [iter(walk) for walk in walks]
+    rows = lines[0] if len(lines) == 1 else merge(*lines, key=_place)
+    started = [_started(tx.read_job(row), tx.now, request) for row in islice(rows, request.limit)]
+    if started:
+        _start(tx, request, started)
+    tx.books.settle_lanes()
+    for walk in walks:
+        walk.shut_lanes()
+    return started
+
+
+def _alive(tx: Transaction, session: int) -> bool:
+    return tx.connection.execute(_SQL["alive"], (session, tx.now)).get is not None
+
+
+def _place(row: Row) -> tuple[int, int, int]:
+    return (row[_RANK], row[_DUE], row[_ID])
+
+
+def _time_place(row: Row) -> tuple[int, int, int]:
+    return (row[_DUE], row[_RANK], row[_ID])
+
+
+def _started(job: Job, now: int, request: Claim) -> Job:
+    return rules.start(
+        job,
+        now=now,
+        token=request.token,
+        session=request.session,
+        visibility=request.visibility,
+    )
+
+
+def _start(tx: Transaction, request: Claim, started: list[Job]) -> None:
+    for (session, until), run in groupby(started, key=lambda job: (job.session, job.until)):
+        jobs = list(run)
+        ids = msgspec.json.encode([job.id for job in jobs]).decode()
+        tx.connection.execute(_SQL["start"], (request.token, session, until, tx.now, ids))
+    for job in started:
+        tx.books.start(job)
+
+
+class _Head(NamedTuple):
+    """The foremost job of one line within a queue."""
+
+    place: tuple[int, int, int]
+    row: Row
+    behind: Iterator[Row]
+    free: bool
+
+
+class _Walk:
+    """One queue's due jobs in its order, as far as capacity lets them in."""
+
+    def __init__(self, tx: Transaction, book: QueueBook, limit: int) -> None:
+        self._tx = tx
+        self._run = tx.connection.execute
+        self._book = book
+        self._limit = limit
+        self._full_lanes: list[tuple[str, int]] = []
+        self._order: Callable[[Row], tuple[int, int, int]] = _place
+        if book.settings.order is Order.TIME_RANK:
+            self._order = _time_place
+
+    def __iter__(self) -> Iterator[Row]:
+        book = self._book
+        if book.settings.paused or not book.counts[0]:
+            return iter(())
+        if not book.laned and not book.settings.limited:
+            return self._laneless()
+        return self._admitted()
+
+    def shut_lanes(self) -> None:
+        """Remember which lanes had no room, after the heads of those taken from are settled."""
+        for lane, bucket in self._full_lanes:
+            self._tx.books.shut_lane(self._book, lane, bucket)
+
+    def _admitted(self) -> Iterator[Row]:
+        book = self._book
+        turnstile = Turnstile(
+            book.settings, book.used, lambda key: self._tx.books.key_used(book, key)
+        )
+        heads: list[_Head] = []
+        self._queue_up(heads, self._laneless())
+        if book.laned:
+            self._queue_up(heads, self._free(), free=True)
+            self._queue_up(heads, self._lane_heads())
+        while heads:
+            head = heappop(heads)
+            key, weight = head.row[_KEY], head.row[_WEIGHT]
+            admission = turnstile.ask(key, weight)
+            if admission is Admission.QUEUE_FULL:
+                heads = [other for other in heads if other.free]
+                heapify(heads)
+                continue
+            self._queue_up(heads, head.behind, free=head.free)
+            if admission is Admission.KEY_FULL:
+                self._full_lanes.append(self._lane(head.row))
+                continue
+            yield head.row
+            if key is not None and weight:
+                self._queue_up(heads, self._behind(head.row))
+
+    def _queue_up(self, heads: list[_Head], line: Iterator[Row], *, free: bool = False) -> None:
+        row = next(line, None)
+        if row is not None:
+            heappush(heads, _Head(self._order(row), row, line, free))
+
+    def _lane(self, row: Row) -> tuple[str, int]:
+        lane = lane_of(row[_KEY], row[_WEIGHT])
+        assert lane is not None
+        return lane, order_columns(row[_RANK], self._book.settings)[0]
+
+    # -- lines, each in the queue's order --------------------------------------------------
+
+    def _laneless(self) -> Iterator[Row]:
+        queue, now = self._book.id, self._tx.now
+        for bucket in self._buckets("next_bucket", queue):
+            yield from self._run(_SQL["due_in_bucket"], (queue, bucket, now, self._limit))
+
+    def _free(self) -> Iterator[Row]:
+        queue, now = self._book.id, self._tx.now
+        for bucket in self._buckets("next_bucket_of_lane", queue, FREE_LANE):
+            start = (_BEFORE_ALL, 0, 0)
+            yield from self._run(_SQL["due_in_lane"], (queue, FREE_LANE, bucket, *start, now))
+
+    def _lane_heads(self) -> Iterator[Row]:
+        queue, now = self._book.id, self._tx.now
+        for bucket in self._buckets("next_bucket_of_heads", queue):
+            for (job,) in self._run(_SQL["heads_in_bucket"], (queue, bucket, now)):
+                row = self._run(_SQL["job"], (job,)).get
+                if row[_WEIGHT]:
+                    yield row
+
+    def _behind(self, row: Row) -> Iterator[Row]:
+        lane, bucket = self._lane(row)
+        second = order_columns(row[_RANK], self._book.settings)[1]
+        spot = (self._book.id, lane, bucket, row[_DUE], second, row[_ID], self._tx.now)
+        yield from self._run(_SQL["due_in_lane"], spot)
+
+    def _buckets(self, sql: str, queue: int, *lane: str) -> Iterable[int]:
+        bucket: int | None = _BEFORE_ALL
+        while (bucket := self._run(_SQL[sql], (queue, bucket, *lane)).get) is not None:
+            yield bucket

@@ -1,0 +1,77 @@
+"""One writer at a time, across processes: a file lock taken before every write transaction.
+
+SQLite's own waiting is a poll that can starve a process completely; the kernel's lock queue is
+fair. Checkpoints run inside a commit, hence also behind the gate.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from types import TracebackType
+
+from stoker.errors import StoreLocked
+
+
+class Gate:
+    """The lock file beside the database. Its text names the process that holds it."""
+
+    def __init__(self, path: str, timeout: float) -> None:
+        self._path = path
+        self._timeout = timeout
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def __enter__(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._queue_up()
+        os.pwrite(self._file, b"%-20d\n" % os.getpid(), 0)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def _queue_up(self) -> None:
+        """Wait in the kernel's queue, but not for ever: flock itself knows no time limit."""
+        turn = _Turn(self._file)
+        if not turn.wait(self._timeout):
+            holder = os.pread(self._file, 20, 0).decode("ascii", "replace").strip() or "unknown"
+            raise StoreLocked(
+                f"process {holder} has held {self._path} for more than {self._timeout:g} s; "
+                "is it stopped? Nothing was written; try again when it goes on or has ended"
+            )
+
+
+class _Turn:
+    """A place in the lock's queue, kept by a thread so that its owner may walk away."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self._state = threading.Lock()
+        self._granted = threading.Event()
+        self._abandoned = False
+        threading.Thread(target=self._take, daemon=True).start()
+
+    def wait(self, timeout: float) -> bool:
+        if self._granted.wait(timeout):
+            return True
+        with self._state:
+            self._abandoned = not self._granted.is_set()
+            return not self._abandoned
+
+    def _take(self) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        with self._state:
+            if self._abandoned:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
+            else:
+                self._granted.set()

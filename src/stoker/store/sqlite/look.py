@@ -1,0 +1,126 @@
+"""Looking into the file without changing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+from stoker.kernel.change import Note
+from stoker.kernel.job import STATES, Job
+from stoker.store import Adrift, Filter, Forgettable, Lost, Query, QueueView, Session
+from stoker.store.files import statements
+from stoker.store.sqlite.books import SettingsReader
+from stoker.store.sqlite.rows import COLUMNS
+from stoker.store.sqlite.transaction import JobReader
+
+SQL = {
+    name: text.replace("-- COLUMNS", f"SELECT {COLUMNS}")
+    for name, text in statements("stoker.store.sqlite.sql", "look.sql").items()
+}
+_FACTS = ("name", "key", "parent_id", "session", "ref", "unique_key", "waits_for")
+
+
+class Looker:
+    """Questions to one connection; whoever owns it sees to it that only one asks at a time."""
+
+    def __init__(
+        self, connection: apsw.Connection, read_job: JobReader, read_settings: SettingsReader
+    ) -> None:
+        self._connection = connection
+        self._read_job = read_job
+        self._read_settings = read_settings
+
+    def get(self, ids: Iterable[int]) -> dict[int, Job]:
+        rows = self._connection.execute(SQL["get"], (_json(list(ids)),))
+        jobs = [self._read_job(row) for row in rows.fetchall()]
+        return {job.id: job for job in jobs}
+
+    def find(self, query: Query, now: int) -> list[Job]:
+        if isinstance(query, Filter):
+            return self._filter(query)
+        ids = sorted(self._ids(query, now))[: query.limit]
+        jobs = self.get(ids)
+        return [jobs[job_id] for job_id in ids]
+
+    def _ids(self, query: Lost | Adrift | Forgettable, now: int) -> set[int]:
+        if isinstance(query, Lost):
+            return self._lost(query.limit, now)
+        if isinstance(query, Adrift):
+            childless = self._column("childless", query.limit)
+            return childless | self._column("held_in_vain", query.limit)
+        return self._column("forgettable", now, query.limit)
+
+    def _lost(self, limit: int, now: int) -> set[int]:
+        lost = self._column("overdue_waits", now, limit)
+        lost |= self._column("overdue_unbound", now, limit)
+        for session, alive in self._connection.execute(SQL["leaseholders"], (now,)).fetchall():
+            if alive:
+                lost |= self._column("overdue_of", session, now, limit)
+            else:
+                lost |= self._column("held_by", session, limit)
+        return lost
+
+    def _column(self, name: str, *values: Any) -> set[int]:
+        return {row[0] for row in self._connection.execute(SQL[name], values)}
+
+    def _filter(self, query: Filter) -> list[Job]:
+        clauses, values = ["1"], list[Any]()
+        if query.queue is not None:
+            clauses.append("queue = (SELECT id FROM queue WHERE name = ?)")
+            values.append(query.queue)
+        if query.states:
+            clauses.append(f"state IN ({', '.join(str(int(state)) for state in query.states)})")
+        if query.after is not None:
+            clauses.append("id < ?" if query.newest_first else "id > ?")
+            values.append(query.after)
+        for fact in _FACTS:
+            wanted: Any = getattr(query, fact)
+            if wanted is not None:
+                clauses.append(f"{fact} = ?")
+                values.append(wanted)
+        direction = "DESC" if query.newest_first else "ASC"
+        sql = (
+            f"SELECT {COLUMNS} FROM job WHERE {' AND '.join(clauses)} "  # noqa: S608
+            f"ORDER BY id {direction} LIMIT ?"
+        )
+        rows = self._connection.execute(sql, (*values, query.limit)).fetchall()
+        return [self._read_job(row) for row in rows]
+
+    def survey(self, names: Sequence[str] | None) -> list[QueueView]:
+        if names is None:
+            rows = self._connection.execute(SQL["survey"])
+        else:
+            rows = self._connection.execute(SQL["survey_some"], (_json(list(names)),))
+        return [
+            QueueView(
+                row[1],
+                self._read_settings(row[2]),
+                dict(zip(STATES, row[3:9], strict=True)),
+                row[9],
+            )
+            for row in rows
+        ]
+
+    def names(self, pattern: str) -> list[str]:
+        return [row[0] for row in self._connection.execute(SQL["names"], (pattern,))]
+
+    def next_due(self, queues: Sequence[str], now: int) -> int | None:
+        book = "SELECT id FROM queue WHERE name = ? AND queued > 0"
+        ids = [self._connection.execute(book, (name,)).get for name in queues]
+        known = [queue for queue in ids if queue is not None]
+        dues = [self._connection.execute(SQL["next_due"], (queue, now)).get for queue in known]
+        return min((due for due in dues if due is not None), default=None)
+
+    def notes(self, keys: Sequence[str], now: int) -> dict[str, Note]:
+        rows = self._connection.execute(SQL["notes"], (_json(list(keys)), now))
+        return {row[0]: Note(*row) for row in rows}
+
+    def sessions(self) -> list[Session]:
+        return [Session(*row) for row in self._connection.execute(SQL["sessions"])]
+
+
+def _json(values: list[Any]) -> str:
+    return msgspec.json.encode(values).decode()

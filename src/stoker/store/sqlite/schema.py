@@ -1,0 +1,52 @@
+"""Bringing a file to the schema this version speaks, one numbered step at a time."""
+
+from __future__ import annotations
+
+import apsw
+
+from stoker.errors import StoreCorrupt, StoreTooNew
+from stoker.store.files import migrations
+
+# "Stok": tells our files from anybody else's SQLite files.
+APPLICATION_ID = 0x53746F6B
+
+_PACKAGE = "stoker.store.sqlite.sql"
+
+
+def migrate(connection: apsw.Connection, path: str) -> None:
+    """Run what is missing. The caller holds the gate, so nobody else migrates meanwhile."""
+    version = check(connection, path)
+    for number, script in migrations(_PACKAGE).items():
+        if number > version:
+            _step(connection, number, script)
+
+
+def check(connection: apsw.Connection, path: str) -> int:
+    """The file's schema version; refuse files that are not ours or come from the future."""
+    version, application = (
+        _pragma(connection, "user_version"),
+        _pragma(connection, "application_id"),
+    )
+    newest = max(migrations(_PACKAGE))
+    if version > newest:
+        raise StoreTooNew(
+            f"{path} has schema {version}, this version of Stoker knows up to {newest}; "
+            "upgrade Stoker, or use another file"
+        )
+    tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+    if application != APPLICATION_ID and (tables or version):
+        raise StoreCorrupt(
+            f"{path} is an SQLite file, but not one of Stoker's; choose another file for the jobs"
+        )
+    return version
+
+
+def _step(connection: apsw.Connection, number: int, script: str) -> None:
+    with connection:
+        connection.execute(script)
+        connection.execute(f"PRAGMA user_version = {number}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+def _pragma(connection: apsw.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").get)

@@ -1,0 +1,149 @@
+-- Schema 1: jobs, queues with their counters, lanes of keyed jobs, sessions, locks and notes.
+
+CREATE TABLE queue (
+    id        INTEGER PRIMARY KEY AUTOINCREMENT,
+    name      TEXT    NOT NULL UNIQUE,
+    settings  TEXT    NOT NULL DEFAULT '{}',
+    -- Exact counters, one per state; the writer of a job writes them in the same transaction.
+    queued    INTEGER NOT NULL DEFAULT 0 CHECK (queued >= 0),
+    running   INTEGER NOT NULL DEFAULT 0 CHECK (running >= 0),
+    waiting   INTEGER NOT NULL DEFAULT 0 CHECK (waiting >= 0),
+    finished  INTEGER NOT NULL DEFAULT 0 CHECK (finished >= 0),
+    failed    INTEGER NOT NULL DEFAULT 0 CHECK (failed >= 0),
+    cancelled INTEGER NOT NULL DEFAULT 0 CHECK (cancelled >= 0),
+    used      INTEGER NOT NULL DEFAULT 0 CHECK (used >= 0),    -- units of capacity held
+    laned     INTEGER NOT NULL DEFAULT 0 CHECK (laned >= 0)    -- queued jobs that have a lane
+) STRICT;
+
+-- State is 0 queued, 1 running, 2 waiting, 3 finished, 4 failed, 5 cancelled.
+--
+-- The order of a queue is (bucket, due_at, second, id): a rank-then-time queue keeps the rank in
+-- bucket and 0 in second, a time-then-rank queue 0 in bucket and the rank in second. So one index
+-- serves both, jobs that are not due yet are behind the due ones of their bucket, and nothing has
+-- to move them when their time comes.
+CREATE TABLE job (
+    id           INTEGER PRIMARY KEY,
+    queue        INTEGER NOT NULL,
+    name         TEXT    NOT NULL DEFAULT '',
+    payload      BLOB,                          -- NULL: too long for the row, see body
+    format       INTEGER NOT NULL DEFAULT 0,
+    state        INTEGER NOT NULL,
+    bucket       INTEGER NOT NULL,
+    second       INTEGER NOT NULL,
+    due_at       INTEGER NOT NULL,
+    policy       ANY,                           -- NULL: the plain one; a number: policy.id; else JSON
+    created_at   INTEGER NOT NULL,
+    scheduled_at INTEGER NOT NULL,
+
+    weight       INTEGER NOT NULL DEFAULT 1000,
+    key          TEXT,
+    unique_key   TEXT,
+    ref          TEXT,
+    meta         TEXT,
+    parent_id    INTEGER,
+    open_children      INTEGER NOT NULL DEFAULT 0,
+    finished_children  INTEGER NOT NULL DEFAULT 0,
+    failed_children    INTEGER NOT NULL DEFAULT 0,
+    cancelled_children INTEGER NOT NULL DEFAULT 0,
+    waits_for    TEXT,
+    attempt      INTEGER NOT NULL DEFAULT 0,
+    crashes      INTEGER NOT NULL DEFAULT 0,
+    revision     INTEGER NOT NULL DEFAULT 0,
+    token        INTEGER,
+    session      INTEGER,
+    until        INTEGER,
+    started_at   INTEGER,
+    ended_at     INTEGER,
+    cancel_requested INTEGER NOT NULL DEFAULT 0,
+    undecided    INTEGER NOT NULL DEFAULT 0,
+    progress     REAL    NOT NULL DEFAULT 0.0,
+    result       BLOB,
+    error        TEXT,
+    reply        BLOB,
+
+    lane         TEXT,   -- '=' and the key; '!' for weight 0; NULL: no lane
+
+    CHECK (state BETWEEN 0 AND 5),
+    CHECK ((state = 1) = (token IS NOT NULL)),
+    CHECK ((state = 2) = (waits_for IS NOT NULL)),
+    CHECK ((state > 2) = (ended_at IS NOT NULL)),
+    CHECK (session IS NULL OR state = 1),
+    CHECK (open_children >= 0 AND attempt >= 0 AND weight >= 0)
+) STRICT;
+
+CREATE TABLE body (
+    job     INTEGER PRIMARY KEY,
+    content BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE policy (
+    id   INTEGER PRIMARY KEY,
+    body TEXT NOT NULL UNIQUE
+) STRICT;
+
+-- What may be claimed, in order. A job is in one of these two while QUEUED, else in neither.
+CREATE INDEX job_ready ON job (queue, bucket, due_at, second, id)
+    WHERE state = 0 AND lane IS NULL;
+CREATE INDEX job_laned ON job (queue, lane, bucket, due_at, second, id)
+    WHERE state = 0 AND lane IS NOT NULL;
+-- Leases by their session, then by their end.
+CREATE INDEX job_running ON job (session, until) WHERE state = 1;
+CREATE INDEX job_cancelling ON job (session, id) WHERE state = 1 AND cancel_requested = 1;
+CREATE INDEX job_waiting ON job (waits_for, parent_id) WHERE state = 2;
+CREATE INDEX job_waiting_until ON job (until) WHERE state = 2 AND until IS NOT NULL;
+CREATE INDEX job_adrift ON job (id) WHERE waits_for = 'children' AND open_children = 0;
+CREATE INDEX job_kept_until ON job (until) WHERE state > 2 AND until IS NOT NULL;
+CREATE INDEX job_failed ON job (queue, id) WHERE state = 4;
+CREATE INDEX job_parent ON job (parent_id, id) WHERE parent_id IS NOT NULL;
+CREATE UNIQUE INDEX job_unique ON job (unique_key) WHERE unique_key IS NOT NULL AND state < 3;
+CREATE UNIQUE INDEX job_ref ON job (ref) WHERE ref IS NOT NULL;
+
+-- The foremost queued job of each lane and bucket. A lane is shut while its key has no room, so
+-- that a claim never looks at the jobs behind; whatever happens to the key opens it again.
+CREATE TABLE head (
+    queue  INTEGER NOT NULL,
+    lane   TEXT    NOT NULL,
+    bucket INTEGER NOT NULL,
+    due_at INTEGER NOT NULL,
+    second INTEGER NOT NULL,
+    job    INTEGER NOT NULL,
+    shut   INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (queue, lane, bucket)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX head_open ON head (queue, bucket, due_at, second, job) WHERE shut = 0;
+
+-- Units of capacity held per key.
+CREATE TABLE key_use (
+    queue INTEGER NOT NULL,
+    key   TEXT    NOT NULL,
+    used  INTEGER NOT NULL CHECK (used > 0),
+    PRIMARY KEY (queue, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE session (
+    id         INTEGER PRIMARY KEY,
+    name       TEXT    NOT NULL,
+    info       TEXT    NOT NULL,
+    started_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE lock (
+    name  TEXT PRIMARY KEY,
+    owner TEXT NOT NULL,
+    until INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE note (
+    key      TEXT PRIMARY KEY,
+    value    BLOB NOT NULL,
+    until    INTEGER,
+    revision INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The last job id given out. Ids are never used twice, also when their jobs are gone.
+CREATE TABLE counter (
+    name  TEXT PRIMARY KEY,
+    value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO counter VALUES ('job', 0);

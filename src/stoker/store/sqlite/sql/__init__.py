@@ -1,0 +1,1 @@
+"""SQLite's statements and migrations, as files."""

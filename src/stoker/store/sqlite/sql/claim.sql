@@ -1,0 +1,44 @@
+-- Statements of the claimer: walking queues in their order, and taking what was chosen.
+
+-- name: alive
+SELECT 1 FROM session WHERE id = ? AND expires_at > ?
+
+-- name: next_bucket
+SELECT bucket FROM job
+WHERE queue = ?1 AND state = 0 AND lane IS NULL AND bucket > ?2
+ORDER BY bucket LIMIT 1
+
+-- name: due_in_bucket
+-- COLUMNS
+FROM job
+WHERE queue = ?1 AND state = 0 AND lane IS NULL AND bucket = ?2 AND due_at <= ?3
+ORDER BY due_at, second, id LIMIT ?4
+
+-- name: next_bucket_of_lane
+SELECT bucket FROM job
+WHERE queue = ?1 AND state = 0 AND lane = ?3 AND bucket > ?2
+ORDER BY bucket LIMIT 1
+
+-- name: due_in_lane
+-- COLUMNS
+FROM job
+WHERE queue = ?1 AND state = 0 AND lane = ?2 AND bucket = ?3
+    AND (due_at, second, id) > (?4, ?5, ?6) AND due_at <= ?7
+ORDER BY due_at, second, id
+
+-- name: next_bucket_of_heads
+SELECT bucket FROM head WHERE queue = ?1 AND shut = 0 AND bucket > ?2 ORDER BY bucket LIMIT 1
+
+-- name: heads_in_bucket
+SELECT job FROM head
+WHERE queue = ?1 AND shut = 0 AND bucket = ?2 AND due_at <= ?3
+ORDER BY due_at, second, job
+
+-- name: job
+-- COLUMNS
+FROM job WHERE id = ?
+
+-- name: start
+UPDATE job SET state = 1, token = ?1, session = ?2, until = ?3, started_at = ?4,
+    attempt = attempt + 1, revision = revision + 1, progress = 0.0
+WHERE id IN (SELECT value FROM json_each(?5))

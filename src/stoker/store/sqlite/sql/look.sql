@@ -1,0 +1,106 @@
+-- Statements for looking without changing anything, and for sessions, locks and housekeeping.
+
+-- name: get
+-- COLUMNS
+FROM job WHERE id IN (SELECT value FROM json_each(?))
+
+-- name: leaseholders
+-- Sessions that hold leases, one index probe each; NULL (leases without a session) comes apart.
+WITH RECURSIVE holder(session) AS (
+    SELECT (SELECT min(session) FROM job WHERE state = 1)
+    UNION ALL
+    SELECT (SELECT min(session) FROM job WHERE state = 1 AND session > holder.session)
+    FROM holder WHERE holder.session IS NOT NULL
+)
+SELECT holder.session,
+    EXISTS (SELECT 1 FROM session AS s WHERE s.id = holder.session AND s.expires_at > ?1)
+FROM holder WHERE holder.session IS NOT NULL
+
+-- name: held_by
+SELECT id FROM job WHERE state = 1 AND session = ?1 ORDER BY id LIMIT ?2
+
+-- name: overdue_of
+SELECT id FROM job WHERE state = 1 AND session = ?1 AND until <= ?2 LIMIT ?3
+
+-- name: overdue_unbound
+SELECT id FROM job WHERE state = 1 AND session IS NULL AND until <= ?1 LIMIT ?2
+
+-- name: overdue_waits
+SELECT id FROM job WHERE state = 2 AND until IS NOT NULL AND until <= ?1 LIMIT ?2
+
+-- name: childless
+SELECT id FROM job WHERE waits_for = 'children' AND open_children = 0 ORDER BY id LIMIT ?1
+
+-- name: held_in_vain
+SELECT child.id FROM job AS child LEFT JOIN job AS parent ON parent.id = child.parent_id
+WHERE child.state = 2 AND child.waits_for = 'parent'
+    AND (parent.id IS NULL OR parent.state > 2 OR parent.waits_for = 'children')
+LIMIT ?1
+
+-- name: forgettable
+SELECT id FROM job WHERE state > 2 AND until IS NOT NULL AND until <= ?1 LIMIT ?2
+
+-- name: survey
+SELECT id, name, settings, queued, running, waiting, finished, failed, cancelled, used, laned
+FROM queue ORDER BY name
+
+-- name: survey_some
+SELECT id, name, settings, queued, running, waiting, finished, failed, cancelled, used, laned
+FROM queue WHERE name IN (SELECT value FROM json_each(?)) ORDER BY name
+
+-- name: names
+SELECT name FROM queue WHERE queued > 0 AND name GLOB ? ORDER BY name
+
+-- name: next_due
+-- The first due time after now in each bucket of a queue, and of its lanes.
+WITH RECURSIVE rung(bucket) AS (
+    SELECT (SELECT min(bucket) FROM job WHERE queue = ?1 AND state = 0 AND lane IS NULL)
+    UNION ALL
+    SELECT (SELECT min(bucket) FROM job
+            WHERE queue = ?1 AND state = 0 AND lane IS NULL AND bucket > rung.bucket)
+    FROM rung WHERE rung.bucket IS NOT NULL
+)
+SELECT min(due_at) FROM (
+    SELECT (SELECT min(due_at) FROM job WHERE queue = ?1 AND state = 0 AND lane IS NULL
+            AND bucket = rung.bucket AND due_at > ?2) AS due_at
+    FROM rung
+    UNION ALL
+    SELECT min(due_at) FROM head WHERE queue = ?1 AND due_at > ?2
+)
+
+-- name: notes
+SELECT key, value, until, revision FROM note
+WHERE key IN (SELECT value FROM json_each(?1)) AND (until IS NULL OR until > ?2)
+
+-- name: sessions
+SELECT id, name, info, started_at, expires_at FROM session ORDER BY id
+
+-- name: enrol
+INSERT INTO session (id, name, info, started_at, expires_at) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET name = excluded.name, info = excluded.info,
+    started_at = excluded.started_at, expires_at = excluded.expires_at
+
+-- name: beat
+UPDATE session SET expires_at = ?3 WHERE id = ?1 AND expires_at > ?2 RETURNING id
+
+-- name: cancelled
+SELECT id FROM job WHERE state = 1 AND cancel_requested = 1 AND session = ? ORDER BY id
+
+-- name: retire
+DELETE FROM session WHERE id = ?
+
+-- name: hold
+INSERT INTO lock (name, owner, until) VALUES (?1, ?2, ?4)
+ON CONFLICT DO UPDATE SET owner = excluded.owner, until = excluded.until
+    WHERE lock.owner = ?2 OR lock.until <= ?3
+RETURNING name
+
+-- name: drop_empty_queues
+DELETE FROM queue WHERE settings = '{}'
+    AND queued + running + waiting + finished + failed + cancelled = 0
+
+-- name: drop_old_notes
+DELETE FROM note WHERE until <= ?
+
+-- name: drop_old_locks
+DELETE FROM lock WHERE until <= ?

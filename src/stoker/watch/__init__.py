@@ -1,0 +1,42 @@
+"""The night watch: chores that put right what crashes and time have left behind.
+
+Any process may run them, one at a time (`run_chores` holds a lock in the store); none is needed
+for safety, only for things to go on. One chore a file, all the same shape, listed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from stoker.desk.clerk import Clerk
+from stoker.watch.recover import recover
+from stoker.watch.rouse import rouse
+from stoker.watch.sweep import sweep
+
+Chore = Callable[[Clerk], int]
+"""Does a bounded piece of work and tells how many jobs it moved; 0 means nothing is left."""
+
+CHORES: Mapping[str, Chore] = {"recover": recover, "rouse": rouse, "sweep": sweep}
+
+_LOCK_TTL = 30_000_000
+_MOST_TURNS = 20
+
+
+def run_chores(clerk: Clerk, owner: str) -> dict[str, int] | None:
+    """Run every chore until nothing is left, or None if somebody else is at it."""
+    if not clerk.store.hold("chores", owner, _LOCK_TTL):
+        return None
+    try:
+        return {name: _run(clerk, chore) for name, chore in CHORES.items()}
+    finally:
+        clerk.store.hold("chores", owner, 0)
+
+
+def _run(clerk: Clerk, chore: Chore) -> int:
+    moved = 0
+    for _ in range(_MOST_TURNS):
+        step = chore(clerk)
+        moved += step
+        if not step:
+            break
+    return moved

@@ -1,0 +1,1 @@
+"""Small programs for the people who work on Stoker. Nothing here is installed with it."""
