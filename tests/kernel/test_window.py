@@ -139,6 +139,11 @@ def test_an_opening_in_the_missing_hour_comes_right_after_it(
     assert next_open(parse_windows(text), at(now)) == at(opening)
 
 
+def test_a_weekly_window_swallowed_by_the_missing_hour_opens_a_week_later() -> None:
+    windows = parse_windows("sun 02:00-02:45 in Europe/Berlin")
+    assert next_open(windows, at("2026-03-22 02:45+01:00")) == at("2026-04-05 02:00+02:00")
+
+
 def test_a_window_that_ends_in_the_missing_hour_closes_where_the_clock_jumps() -> None:
     windows = parse_windows("01:00-02:30 in Europe/Berlin")
     assert closes_at(windows, at("2026-03-29 01:30+01:00")) == at("2026-03-29 03:00+02:00")
@@ -237,6 +242,7 @@ def test_merging_changes_nothing_about_when_it_is_open(parts: list[Span], now: i
         ("05:00-07:00, 06:00-08:00; 08:00-09:00", "05:00-09:00"),
         ("22:00-02:00, 20:00-23:00", "20:00-02:00"),
         ("Mon , Wed 5:00 - 7:00", "mon,wed 05:00-07:00"),
+        ("sat-sun 05:00-06:00", "sat,sun 05:00-06:00"),
         ("fri-mon 05:00-06:00", "mon,fri-sun 05:00-06:00"),
         ("sat 10:00-12:00, mon-fri 05:00-07:00", "mon-fri 05:00-07:00, sat 10:00-12:00"),
         ("mon-sun 05:00-07:00, sat 10:00-12:00", "05:00-07:00, sat 10:00-12:00"),

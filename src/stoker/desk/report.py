@@ -82,5 +82,11 @@ class Report:
     def _wait(self, job: Job, awaits: Awaits) -> Change:
         note = REPLY_PREFIX + awaits.key
         kept = self._clerk.store.notes([note]).get(note)
-        now = self._clerk.store.now()
-        return rules.wait(job, now=now, key=awaits.key, timeout=awaits.timeout, kept=kept)
+        return rules.wait(
+            job,
+            now=self._clerk.store.now(),
+            key=awaits.key,
+            timeout=awaits.timeout,
+            kept=kept,
+            settings=self._clerk.settings(job.queue),
+        )

@@ -11,6 +11,7 @@ from stoker.kernel import lifecycle
 from stoker.kernel.change import Change, Write
 from stoker.kernel.ending import ended, tally
 from stoker.kernel.job import LIVE, WAITS_FOR_TICK, Job, State
+from stoker.kernel.policy import Policy
 from stoker.kernel.queue import DEFAULTS, QueueSettings
 from stoker.kernel.repeat import first_due, overlaps, parse_repeat
 from stoker.kernel.rules import fitted
@@ -29,14 +30,18 @@ def enqueue(job: Job, *, now: int, due_at: int | None = None) -> Change:
     repeat = None if job.policy.repeat is None else parse_repeat(job.policy.repeat)
     if due_at is None:
         due_at = now if repeat is None else first_due(repeat, now=now)
-    job = msgspec.structs.replace(
-        job, created_at=now, scheduled_at=due_at, due_at=fitted(job.policy, due_at)
+    seat = _seat(job.policy, due_at)
+    return Change(
+        inserts=(msgspec.structs.replace(job, created_at=now, scheduled_at=due_at, **seat),)
     )
-    if repeat is not None and overlaps(repeat):
-        job = msgspec.structs.replace(
-            job, state=State.WAITING, waits_for=WAITS_FOR_TICK, until=job.due_at
-        )
-    return Change(inserts=(job,))
+
+
+def _seat(policy: Policy, due_at: int) -> dict[str, Any]:
+    """Where a job that may run from `due_at` on waits for its turn."""
+    at = fitted(policy, due_at)
+    if policy.repeat is not None and overlaps(parse_repeat(policy.repeat)):
+        return {"state": State.WAITING, "waits_for": WAITS_FOR_TICK, "due_at": at, "until": at}
+    return {"state": State.QUEUED, "waits_for": None, "due_at": at, "until": None}
 
 
 def cancel(job: Job, *, now: int, settings: QueueSettings = DEFAULTS) -> Change:
@@ -50,26 +55,23 @@ def cancel(job: Job, *, now: int, settings: QueueSettings = DEFAULTS) -> Change:
 
 def revive(job: Job, *, now: int) -> Change:
     """Run an ended job afresh. It comes back alone: its parent has counted it as done."""
-    lifecycle.check("revive", job, State.QUEUED)
     fields: dict[str, Any] = {
-        "state": State.QUEUED,
-        "due_at": fitted(job.policy, now),
+        **_seat(job.policy, now),
         "scheduled_at": now,
         "attempt": 0,
         "crashes": 0,
         "started_at": None,
         "ended_at": None,
-        "until": None,
         "cancel_requested": False,
         "parent_id": None,
         "result": None,
     }
+    lifecycle.check("revive", job, fields["state"])
     return Change(writes=(Write(job, fields),))
 
 
 def edit(job: Job, changes: dict[str, Any]) -> Change:
     """Change what a job is about; its payload at any time, its place only while it waits."""
-    lifecycle.check("edit", job, job.state)
     unknown = changes.keys() - EDITABLE
     if unknown:
         raise BadInput(
@@ -81,7 +83,16 @@ def edit(job: Job, changes: dict[str, Any]) -> Change:
             f"cannot change {names} of job {job.id}: it is {job.state.name}; "
             "these can change only before it runs"
         )
-    return Change(writes=(Write(job, dict(changes)),))
+    fields = dict(changes)
+    if changes.keys() & {"policy", "due_at"} and _takes_a_seat(job):
+        policy, due_at = changes.get("policy", job.policy), changes.get("due_at", job.due_at)
+        fields |= _seat(policy, due_at)
+    lifecycle.check("edit", job, fields.get("state", job.state))
+    return Change(writes=(Write(job, fields),))
+
+
+def _takes_a_seat(job: Job) -> bool:
+    return job.state is State.QUEUED or job.waits_for == WAITS_FOR_TICK
 
 
 def delete(job: Job) -> Change:

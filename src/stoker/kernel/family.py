@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import msgspec
 
-from stoker.errors import IllegalMove
+from stoker.errors import BadInput, IllegalMove
 from stoker.kernel import lifecycle, rules
 from stoker.kernel.change import NOTHING, Change, Write
 from stoker.kernel.control import cancel
+from stoker.kernel.ending import ended
 from stoker.kernel.job import WAITS_FOR_CHILDREN, WAITS_FOR_PARENT, WAITS_FOR_TICK, Job, State
 from stoker.kernel.queue import DEFAULTS, QueueSettings
 from stoker.kernel.repeat import next_due, parse_repeat
@@ -24,6 +25,8 @@ def spawn(parent: Job, children: tuple[Job, ...]) -> Change:
     lifecycle.check("spawn", parent, parent.state)
     if parent.state is State.WAITING and parent.waits_for != WAITS_FOR_CHILDREN:
         raise IllegalMove(f"job {parent.id} waits for {parent.waits_for}, not for children")
+    if any(child.waits_for == WAITS_FOR_TICK for child in children):
+        raise BadInput("a schedule with overlapping runs cannot be a child; enqueue it by itself")
     held = parent.state is State.RUNNING
     inserts = tuple(_child(parent.id, child, held) for child in children)
     more = parent.open_children + len(children)
@@ -57,29 +60,34 @@ def unhold(
     return NOTHING
 
 
-def tick(schedule: Job, *, now: int) -> Change:
+def tick(schedule: Job, *, now: int, settings: QueueSettings = DEFAULTS) -> Change:
     """The hour of a schedule with overlapping runs has struck: make the run, wait for the next."""
     lifecycle.check("tick", schedule, State.WAITING)
     assert schedule.policy.repeat is not None and schedule.until is not None
-    tick_at = schedule.scheduled_at
-    run = Job(
+    repeat, struck = parse_repeat(schedule.policy.repeat), schedule.scheduled_at
+    try:
+        following = next_due(repeat, scheduled=struck, started=now, finished=now)
+    except BadInput as error:
+        lifecycle.check("tick", schedule, State.FAILED)
+        return ended(schedule, State.FAILED, now=now, settings=settings, error=str(error))
+    due_at = rules.fitted(schedule.policy, following)
+    moved = Write(schedule, {"scheduled_at": following, "due_at": due_at, "until": due_at})
+    return Change(inserts=(_run_of(schedule, now),), writes=(moved,))
+
+
+def _run_of(schedule: Job, now: int) -> Job:
+    return Job(
         queue=schedule.queue,
         name=schedule.name,
         payload=schedule.payload,
         format=schedule.format,
         rank=schedule.rank,
-        due_at=schedule.until,
+        due_at=schedule.due_at,
         weight=schedule.weight,
         key=schedule.key,
-        ref=f"{schedule.id}@{tick_at}",
+        ref=f"{schedule.id}@{schedule.scheduled_at}",
         policy=msgspec.structs.replace(schedule.policy, repeat=None),
         meta=schedule.meta,
         created_at=now,
-        scheduled_at=tick_at,
+        scheduled_at=schedule.scheduled_at,
     )
-    repeat = parse_repeat(schedule.policy.repeat)
-    following = next_due(repeat, scheduled=tick_at, started=now, finished=now)
-    due_at = rules.fitted(schedule.policy, following)
-    moved = Write(schedule, {"scheduled_at": following, "due_at": due_at, "until": due_at})
-    assert moved.job.waits_for == WAITS_FOR_TICK
-    return Change(inserts=(run,), writes=(moved,))

@@ -15,16 +15,16 @@ Q, R, W, F, X, C = State
 TRANSITIONS: Mapping[str, Mapping[State, frozenset[State]]] = {
     "start": {Q: frozenset({R})},
     "touch": {R: frozenset({R})},
-    "finish": {R: frozenset({F, Q, W})},  # done, repeats, children pending
+    "finish": {R: frozenset({F, Q, W, C})},  # done, repeats, children pending (or unwanted)
     "fail": {R: frozenset({Q, X, C})},  # tried again, given up, was to be cancelled
     "expire": {R: frozenset({Q, X, C}), W: frozenset({Q, X})},  # lost, out of time, no reply
     "release": {R: frozenset({Q, C})},
-    "wait": {R: frozenset({W, Q})},  # until the reply, or not at all if it was there before
+    "wait": {R: frozenset({W, Q, C})},  # the reply is to come, was there before, is unwanted
     "wake": {W: frozenset({Q})},
-    "tick": {W: frozenset({W})},
+    "tick": {W: frozenset({W, X})},  # the next run, or none that can be reckoned
     "cancel": {Q: frozenset({C}), W: frozenset({C}), R: frozenset({R})},
-    "revive": {F: frozenset({Q}), X: frozenset({Q}), C: frozenset({Q})},
-    "edit": {state: frozenset({state}) for state in State},
+    "revive": {F: frozenset({Q, W}), X: frozenset({Q, W}), C: frozenset({Q, W})},
+    "edit": {state: frozenset({state, *({Q, W} if state in (Q, W) else ())}) for state in State},
     "spawn": {R: frozenset({R}), W: frozenset({W})},
     "delete": {Q: frozenset(), W: frozenset(), F: frozenset(), X: frozenset(), C: frozenset()},
 }
@@ -34,10 +34,12 @@ TRANSITIONS: Mapping[str, Mapping[State, frozenset[State]]] = {
 def check(event: str, job: Job, to: State | None = None) -> None:
     """Refuse a step that the table does not have."""
     targets = TRANSITIONS[event].get(job.state)
-    if targets is None or (to is not None and to not in targets):
-        allowed = ", ".join(state.name for state in TRANSITIONS[event])
+    if targets is None:
+        allowed = " or ".join(state.name for state in TRANSITIONS[event])
+        raise IllegalMove(f"cannot {event} job {job.id}: it is {job.state.name}, not {allowed}")
+    if to is not None and to not in targets:
         raise IllegalMove(
-            f"cannot {event} job {job.id}: it is {job.state.name}, and only {allowed} jobs can"
+            f"to {event} job {job.id} cannot make it {to.name}: it is {job.state.name}"
         )
 
 
@@ -47,7 +49,7 @@ def picture() -> str:
     lines.append("    [*] --> WAITING: enqueue (held for its parent)")
     for event, row in TRANSITIONS.items():
         if event == "edit":
-            continue  # possible everywhere, and moves nothing
+            continue  # possible everywhere, and hardly moves anything
         for state, targets in row.items():
             ends = [target.name for target in sorted(targets)] or ["[*]"]
             lines += [f"    {state.name} --> {end}: {event}" for end in ends]

@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from stoker.errors import BadInput
+from stoker.errors import BadInput, IllegalMove
 from stoker.kernel import lifecycle
 from stoker.kernel.change import Change, Note, NoteWrite, Touch, Write
 from stoker.kernel.ending import NO_LEASE, ended
-from stoker.kernel.job import REPLY_PREFIX, WAITS_FOR_CHILDREN, Job, State
+from stoker.kernel.job import REPLY_PREFIX, WAITS_FOR_CHILDREN, WAITS_FOR_TICK, Job, State
 from stoker.kernel.policy import OnLost, Policy
 from stoker.kernel.queue import DEFAULTS, QueueSettings
 from stoker.kernel.repeat import next_due, parse_repeat
@@ -84,12 +84,18 @@ def finish(
     news: dict[str, Any] = {} if payload is None else {"payload": payload}
     news["result"] = result
     news["error"] = None
+    if job.open_children and job.cancel_requested:
+        lifecycle.check("finish", job, State.CANCELLED)
+        return ended(job, State.CANCELLED, now=now, settings=settings, **news)
     if job.open_children:
         lifecycle.check("finish", job, State.WAITING)
         return _write(job, State.WAITING, waits_for=WAITS_FOR_CHILDREN, **NO_LEASE, **news)
     if repeat and job.policy.repeat is not None and not job.cancel_requested:
         lifecycle.check("finish", job, State.QUEUED)
-        return _next_run(job, now, **news)
+        try:
+            return _next_run(job, now, **news)
+        except BadInput as error:
+            news["error"] = f"it cannot repeat: {error}"
     lifecycle.check("finish", job, State.FINISHED)
     return ended(job, State.FINISHED, now=now, settings=settings, **news)
 
@@ -116,7 +122,10 @@ def fail(
         error = verdict.reason or failure.message
         if repeat and job.policy.repeat is not None:
             lifecycle.check(event, job, State.QUEUED)
-            return _next_run(job, now, error=error)
+            try:
+                return _next_run(job, now, error=error)
+            except BadInput as unreckonable:
+                error = f"{error}; it cannot repeat: {unreckonable}"
         lifecycle.check(event, job, State.FAILED)
         return ended(job, State.FAILED, now=now, settings=settings, error=error)
     lifecycle.check(event, job, State.QUEUED)
@@ -218,7 +227,13 @@ def release(
 
 
 def wait(
-    job: Job, *, now: int, key: str, timeout: int | None = None, kept: Note | None = None
+    job: Job,
+    *,
+    now: int,
+    key: str,
+    timeout: int | None = None,
+    kept: Note | None = None,
+    settings: QueueSettings = DEFAULTS,
 ) -> Change:
     """The rest depends on an answer from outside: hold no worker until `reply:<key>` comes.
 
@@ -227,6 +242,9 @@ def wait(
     """
     if not key:
         raise BadInput("a reply needs a key that both sides can name; it cannot be empty")
+    if job.cancel_requested:
+        lifecycle.check("wait", job, State.CANCELLED)
+        return ended(job, State.CANCELLED, now=now, settings=settings)
     note = NoteWrite(REPLY_PREFIX + key, None, expect=0 if kept is None else kept.revision)
     if kept is not None:
         lifecycle.check("wait", job, State.QUEUED)
@@ -243,6 +261,8 @@ def wait(
 def wake(job: Job, *, reply: bytes | None = None) -> Change:
     """What it waited for has come: it goes on, in its old place, with the try it was in."""
     lifecycle.check("wake", job, State.QUEUED)
+    if job.waits_for == WAITS_FOR_TICK:
+        raise IllegalMove(f"job {job.id} is a schedule: its ticks make runs, it never runs itself")
     news: dict[str, Any] = {"waits_for": None, "until": None}
     if job.started_at is not None and job.attempt > 0:
         news["attempt"] = job.attempt - 1  # starting it again continues that try

@@ -136,7 +136,9 @@ Query = Filter | Lost | Adrift | Forgettable
 class Store(Protocol):
     """What an engine must offer. `stoker.store.memory` is the specification."""
 
-    bell: Bell
+    @property
+    def bell(self) -> Bell:
+        """Wake-ups for those who wait for work."""
 
     def now(self) -> int:
         """The engine's clock, in UTC microseconds; leases and due times go by it alone."""

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from stoker.desk.clerk import Clerk
-from stoker.watch.recover import recover
-from stoker.watch.rouse import rouse
-from stoker.watch.sweep import sweep
+from stoker.watch import recover, rouse, sweep
 
 Chore = Callable[[Clerk], int]
 """Does a bounded piece of work and tells how many jobs it moved; 0 means nothing is left."""
 
-CHORES: Mapping[str, Chore] = {"recover": recover, "rouse": rouse, "sweep": sweep}
+CHORES: Mapping[str, Chore] = {
+    "recover": recover.recover,
+    "rouse": rouse.rouse,
+    "sweep": sweep.sweep,
+}
 
 _LOCK_TTL = 30_000_000
 _MOST_TURNS = 20

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+
 from stoker.desk.clerk import Clerk
+from stoker.errors import StokerError
 from stoker.kernel import family, rules
-from stoker.kernel.change import Change
+from stoker.kernel.change import NOTHING, Change
 from stoker.kernel.job import WAITS_FOR_TICK, Job
 from stoker.store import Filter, Lost
+
+logger = logging.getLogger(__name__)
 
 
 def recover(clerk: Clerk) -> int:
@@ -21,10 +26,15 @@ def recover(clerk: Clerk) -> int:
 
 
 def _judged(clerk: Clerk, job: Job) -> Change:
-    now = clerk.store.now()
-    if job.waits_for == WAITS_FOR_TICK:
-        return family.tick(job, now=now)
-    return rules.expire(job, now=now, dice=clerk.dice(), settings=clerk.settings(job.queue))
+    now, settings = clerk.store.now(), clerk.settings(job.queue)
+    try:
+        if job.waits_for == WAITS_FOR_TICK:
+            return family.tick(job, now=now, settings=settings)
+        return rules.expire(job, now=now, dice=clerk.dice(), settings=settings)
+    except StokerError:
+        # One job nobody can judge must not keep all others from being recovered.
+        logger.exception("job %d is lost, but cannot be recovered", job.id)
+        return NOTHING
 
 
 def _retire_the_dead(clerk: Clerk) -> None:

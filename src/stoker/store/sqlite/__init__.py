@@ -23,8 +23,8 @@ from stoker.store.rings import rings_of
 from stoker.store.sqlite import schema
 from stoker.store.sqlite.bell import SocketBell
 from stoker.store.sqlite.books import SettingsReader
-from stoker.store.sqlite.claim import claim
-from stoker.store.sqlite.commit import commit
+from stoker.store.sqlite.claim import serve
+from stoker.store.sqlite.commit import commit_all
 from stoker.store.sqlite.driver import Sync, connect, troubles
 from stoker.store.sqlite.gate import Gate
 from stoker.store.sqlite.look import SQL, Looker
@@ -85,10 +85,10 @@ class SqliteStore:
         with self._writing() as connection:
             now = self.now()
             tx = Transaction(connection, self._read_job, self._policies, self._read_settings, now)
-            receipts = commit(tx, changes)
+            receipts = commit_all(tx, changes)
             tx.books.settle_lanes()
             eased = set(tx.books.eased)
-            grants = [claim(tx, request) for request in claims]
+            grants = [serve(tx, request) for request in claims]
             tx.books.close()
         done = [c for c, receipt in zip(changes, receipts, strict=True) if receipt.ok]
         rung = rings_of(done) | eased

@@ -8,7 +8,8 @@ without room costs nothing, however many jobs it has. What does not fit stays; `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from heapq import heapify, heappop, heappush, merge
+from enum import Enum
+from heapq import heappop, heappush, merge
 from itertools import groupby, islice
 from typing import NamedTuple
 
@@ -35,7 +36,7 @@ _ID, _RANK, _DUE = _FIELDS.index("id"), _FIELDS.index("rank"), _FIELDS.index("du
 _KEY, _WEIGHT = _FIELDS.index("key"), _FIELDS.index("weight")
 
 
-def claim(tx: Transaction, request: Claim) -> list[Job] | None:
+def serve(tx: Transaction, request: Claim) -> list[Job] | None:
     """Start the foremost due jobs; None if the claiming session is not alive."""
     if request.session is not None and not _alive(tx, request.session):
         return None
@@ -83,13 +84,22 @@ def _start(tx: Transaction, request: Claim, started: list[Job]) -> None:
         tx.books.start(job)
 
 
+class _Source(Enum):
+    """Where the foremost jobs of a queue come from."""
+
+    LANELESS = 0
+    FREE = 1
+    LANE_HEADS = 2
+    LANE = 3
+
+
 class _Head(NamedTuple):
-    """The foremost job of one line within a queue."""
+    """The foremost job of one source, and those behind it."""
 
     place: tuple[int, int, int]
     row: Row
+    source: _Source
     behind: Iterator[Row]
-    free: bool
 
 
 class _Walk:
@@ -124,30 +134,29 @@ class _Walk:
             book.settings, book.used, lambda key: self._tx.books.key_used(book, key)
         )
         heads: list[_Head] = []
-        self._queue_up(heads, self._laneless())
+        self._queue_up(heads, _Source.LANELESS, self._laneless())
         if book.laned:
-            self._queue_up(heads, self._free(), free=True)
-            self._queue_up(heads, self._lane_heads())
+            self._queue_up(heads, _Source.FREE, self._free())
+            self._queue_up(heads, _Source.LANE_HEADS, self._lane_heads())
         while heads:
             head = heappop(heads)
-            key, weight = head.row[_KEY], head.row[_WEIGHT]
-            admission = turnstile.ask(key, weight)
+            admission = turnstile.ask(head.row[_KEY], head.row[_WEIGHT])
             if admission is Admission.QUEUE_FULL:
-                heads = [other for other in heads if other.free]
-                heapify(heads)
-                continue
-            self._queue_up(heads, head.behind, free=head.free)
+                heads = [other for other in heads if other.source is _Source.FREE]
+                continue  # at most one is left, so it is still a heap
             if admission is Admission.KEY_FULL:
                 self._full_lanes.append(self._lane(head.row))
-                continue
-            yield head.row
-            if key is not None and weight:
-                self._queue_up(heads, self._behind(head.row))
+            else:
+                yield head.row
+                if head.source is _Source.LANE_HEADS:
+                    self._queue_up(heads, _Source.LANE, self._behind(head.row))
+            if admission is Admission.ENTER or head.source is not _Source.LANE:
+                self._queue_up(heads, head.source, head.behind)
 
-    def _queue_up(self, heads: list[_Head], line: Iterator[Row], *, free: bool = False) -> None:
+    def _queue_up(self, heads: list[_Head], source: _Source, line: Iterator[Row]) -> None:
         row = next(line, None)
         if row is not None:
-            heappush(heads, _Head(self._order(row), row, line, free))
+            heappush(heads, _Head(self._order(row), row, source, line))
 
     def _lane(self, row: Row) -> tuple[str, int]:
         lane = lane_of(row[_KEY], row[_WEIGHT])

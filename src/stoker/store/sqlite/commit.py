@@ -39,7 +39,7 @@ _SIMPLE = frozenset({"state", "token", "session", "until", "ended_at", "waits_fo
 _SIMPLE |= {"result", "error", "progress", "reply", "cancel_requested", "undecided"}
 
 
-def commit(tx: Transaction, changes: Sequence[Change]) -> list[Receipt]:
+def commit_all(tx: Transaction, changes: Sequence[Change]) -> list[Receipt]:
     """Commit in the order given; the receipts tell how each fared."""
     receipts: list[Receipt] = []
     for way, run in groupby(changes, key=_way_of):
@@ -97,7 +97,7 @@ def _write_run(tx: Transaction, changes: list[Change]) -> Iterator[Receipt]:
         writes = [change.writes[0] for change in run]
         sql = _guarded_update(fields)
         rows = ((*w.set.values(), w.job.id, w.job.revision, w.job.token) for w in writes)
-        done = _in_turn(tx.connection.executemany(sql, rows), (w.job.id for w in writes))
+        done = _in_turn(tx.connection.executemany(sql, rows), [write.job for write in writes])
         moved: Counter[tuple[str, State, State]] = Counter()
         units: Counter[tuple[str, State, State]] = Counter()
         for write, ok in zip(writes, done, strict=True):
@@ -118,7 +118,7 @@ def _delete_run(tx: Transaction, changes: list[Change]) -> Iterator[Receipt]:
     jobs = [change.deletes[0] for change in changes]
     rows = ((job.id, job.revision, job.token) for job in jobs)
     deleted = tx.connection.executemany(_SQL["drop_job_guarded"], rows)
-    for job, ok in zip(jobs, _in_turn(deleted, (job.id for job in jobs)), strict=True):
+    for job, ok in zip(jobs, _in_turn(deleted, jobs), strict=True):
         if ok:
             tx.books.enter(job, -1)
             yield OK
@@ -126,13 +126,14 @@ def _delete_run(tx: Transaction, changes: list[Change]) -> Iterator[Receipt]:
             yield Receipt(ok=False, stale=(job.id,))
 
 
-def _in_turn(returned: Iterable[tuple[int]], asked: Iterable[int]) -> list[bool]:
-    """Which of the rows asked for came back, given that those that did came in order."""
-    came = [row[0] for row in returned]
+def _in_turn(returned: Iterable[Row], copies: list[Job]) -> list[bool]:
+    """Whose rows came back, given that those that did came in order. The revision tells two
+    copies of one job apart, of which only the newer can have met its guard."""
+    came = [*returned]
     came.reverse()
     done = []
-    for job_id in asked:
-        ok = bool(came) and came[-1] == job_id
+    for copy in copies:
+        ok = bool(came) and came[-1] == (copy.id, copy.revision)
         if ok:
             came.pop()
         done.append(ok)
@@ -141,7 +142,7 @@ def _in_turn(returned: Iterable[tuple[int]], asked: Iterable[int]) -> list[bool]
 
 @cache
 def _guarded_update(fields: tuple[str, ...]) -> str:
-    return f"{_update(fields)} AND revision = ? AND token IS ? RETURNING id"
+    return f"{_update(fields)} AND revision = ? AND token IS ? RETURNING id, revision - 1"
 
 
 @cache

@@ -22,7 +22,7 @@ DELETE FROM body WHERE job = ?
 DELETE FROM job WHERE id = ?
 
 -- name: drop_job_guarded
-DELETE FROM job WHERE id = ? AND revision = ? AND token IS ? RETURNING id
+DELETE FROM job WHERE id = ? AND revision = ? AND token IS ? RETURNING id, revision
 
 -- name: tally
 UPDATE job SET

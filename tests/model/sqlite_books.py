@@ -1,0 +1,69 @@
+"""What SQLite keeps besides the jobs must follow from the jobs: counters, lanes, keys, bodies."""
+
+from __future__ import annotations
+
+import apsw
+
+from stoker.store.sqlite.rows import INLINE_BYTES
+
+_LOADED = "CASE WHEN state = 1 OR (state = 2 AND waits_for LIKE 'reply:%') THEN weight ELSE 0 END"
+
+_COUNTS_KEPT = "SELECT id, queued, running, waiting, finished, failed, cancelled FROM queue"
+_COUNTS = """
+SELECT queue.id, total(state = 0), total(state = 1), total(state = 2), total(state = 3),
+    total(state = 4), total(state = 5)
+FROM queue LEFT JOIN job ON job.queue = queue.id GROUP BY queue.id
+"""
+
+_USE_KEPT = "SELECT id, laned, used FROM queue"
+_USE = f"""
+SELECT queue.id, total(state = 0 AND lane IS NOT NULL), total({_LOADED})
+FROM queue LEFT JOIN job ON job.queue = queue.id GROUP BY queue.id
+"""  # noqa: S608
+
+_KEYS_KEPT = "SELECT queue, key, used FROM key_use"
+_KEYS = f"""
+SELECT queue, key, total({_LOADED}) FROM job WHERE key IS NOT NULL
+GROUP BY queue, key HAVING total({_LOADED}) > 0
+"""  # noqa: S608
+
+_HEADS_KEPT = "SELECT queue, lane, bucket, due_at, second, job FROM head"
+_HEADS = """
+SELECT queue, lane, bucket, due_at, second, id FROM (
+    SELECT *, row_number() OVER (
+        PARTITION BY queue, lane, bucket ORDER BY due_at, second, id) AS place
+    FROM job WHERE state = 0 AND lane IS NOT NULL)
+WHERE place = 1
+"""
+
+_LANES_KEPT = "SELECT id, lane FROM job"
+_LANES = """
+SELECT id, CASE WHEN weight = 0 THEN '!' WHEN key IS NOT NULL THEN '=' || key END FROM job
+"""
+
+_BODIES_KEPT = "SELECT job FROM body"
+_BODIES = "SELECT id FROM job WHERE payload IS NULL"
+
+_PAIRS = (
+    (_COUNTS_KEPT, _COUNTS),
+    (_USE_KEPT, _USE),
+    (_KEYS_KEPT, _KEYS),
+    (_HEADS_KEPT, _HEADS),
+    (_LANES_KEPT, _LANES),
+    (_BODIES_KEPT, _BODIES),
+)
+
+
+def assert_books_balance(path: str) -> None:
+    """Recount everything that is counted."""
+    connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        for kept, recounted in _PAIRS:
+            assert set(connection.execute(kept)) == set(connection.execute(recounted)), kept
+        longest = connection.execute("SELECT max(length(payload)) FROM job").get
+        assert (longest or 0) <= INLINE_BYTES
+        shortest = connection.execute("SELECT min(length(content)) FROM body").get
+        assert shortest is None or shortest > INLINE_BYTES
+        assert connection.execute("PRAGMA integrity_check(1)").get == "ok"
+    finally:
+        connection.close()

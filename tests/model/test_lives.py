@@ -1,0 +1,63 @@
+"""Every engine agrees with the memory store after every step of random lives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TypeVar
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stoker.store.memory import MemoryStore
+from tests.engines import ENGINES, VirtualClock
+from tests.model.lives import Lives
+from tests.model.walk import walk
+
+T = TypeVar("T")
+OTHERS = sorted(ENGINES.keys() - {"memory"})
+
+SEEDS, STEPS = 80, 200
+# What a walk of that length does at least; a walk that does less proves too little.
+ENOUGH = {
+    "claimed": SEEDS * STEPS // 12,
+    "fenced": SEEDS * STEPS // 12,
+    "recovered": SEEDS * STEPS // 50,
+    "refused": SEEDS * STEPS // 25,
+    "twins": SEEDS * STEPS // 25,
+    "roused": 3,
+    "swept": 2,
+}
+
+
+@pytest.mark.parametrize("engine", OTHERS)
+def test_a_seeded_walk_agrees_with_the_reference_and_does_enough_to_prove_it(engine: str) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        seen += walk(engine, seed, STEPS)
+    lacking = {name: seen[name] for name, least in ENOUGH.items() if seen[name] < least}
+    assert not lacking, f"of {seen['steps']} steps too few were of interest: {lacking}"
+
+
+class DrawnChooser:
+    """Choices by hypothesis, which looks for the shortest way to a disagreement."""
+
+    def __init__(self, data: st.DataObject) -> None:
+        self._data = data
+
+    def pick(self, options: Sequence[T]) -> T:
+        return self._data.draw(st.sampled_from(options))
+
+
+@pytest.mark.parametrize("engine", OTHERS)
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@given(data=st.data(), steps=st.integers(5, 30))
+def test_random_lives_agree_with_the_reference(
+    engine: str, data: st.DataObject, steps: int
+) -> None:
+    clock = VirtualClock()
+    with ENGINES[engine](clock) as store:
+        lives = Lives(DrawnChooser(data), clock, MemoryStore(clock), store)
+        for _ in range(steps):
+            lives.step()

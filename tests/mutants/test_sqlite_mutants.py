@@ -1,0 +1,118 @@
+"""Would we notice? Each mutant breaks the SQLite store in one place; the walk must kill it.
+
+A mutant that survives means that the walk no longer looks where it should.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ENGINE = Path("stoker/store/sqlite")
+
+
+class Mutant(NamedTuple):
+    file: str
+    sound: str
+    broken: str
+
+
+MUTANTS = {
+    "a late worker's report is accepted": Mutant(
+        "commit.py", " AND revision = ? AND token IS ? RETURNING", " AND ? AND (? OR 1) RETURNING"
+    ),
+    "the lease token is not compared": Mutant(
+        "commit.py", "found[1] == touch.token", "touch.token is not None"
+    ),
+    "a stale copy is not noticed": Mutant(
+        "commit.py", "return bool(found == (copy.revision, copy.token))", "return found is not None"
+    ),
+    "a decision is no new revision": Mutant(
+        "commit.py", "revision = revision + 1 WHERE", "revision = revision WHERE"
+    ),
+    "a stale delete is accepted": Mutant(
+        "sql/commit.sql",
+        "DELETE FROM job WHERE id = ? AND revision = ? AND token IS ?",
+        "DELETE FROM job WHERE id = ? AND (? OR 1) AND (? OR 1)",
+    ),
+    "twins are not looked for": Mutant("commit.py", "if twins else None", "if None else None"),
+    "the counter of a write is forgotten": Mutant(
+        "commit.py", "    tx.books.enter(after)\n", "    pass\n"
+    ),
+    "a released unit of capacity is forgotten": Mutant(
+        "books.py", "        book.used += units\n", "        book.used += max(units, 0)\n"
+    ),
+    "a key's use is forgotten": Mutant(
+        "books.py", "if key is not None and units:", "if key is not None and units > 0:"
+    ),
+    "a shut lane is never opened": Mutant(
+        "sql/books.sql",
+        "UPDATE head SET shut = 0 WHERE queue = ?1 AND lane = ?2 AND shut = 1",
+        "UPDATE head SET shut = shut WHERE queue = ?1 AND lane = ?2 AND shut = 1",
+    ),
+    "a lane's head is not looked up again": Mutant(
+        "books.py", 'run(_SQL["write_head"], (*spot, *head))', "pass"
+    ),
+    "jobs of a full key overtake": Mutant("claim.py", "if admission is Admission.KEY_FULL", "if 0"),
+    "a full queue lets more in": Mutant(
+        "claim.py", "if admission is Admission.QUEUE_FULL", "if False"
+    ),
+    "jobs start before they are due": Mutant(
+        "sql/claim.sql",
+        "bucket = ?2 AND due_at <= ?3\nORDER BY due_at, second, id LIMIT ?4",
+        "bucket = ?2 AND due_at <= ?3 + 3000000\nORDER BY due_at, second, id LIMIT ?4",
+    ),
+    "the rank is ignored": Mutant("rows.py", "else (rank, 0)", "else (0, rank)"),
+    "paused queues are served": Mutant("claim.py", "book.settings.paused or ", ""),
+    "a dead session may claim": Mutant(
+        "sql/claim.sql", "WHERE id = ? AND expires_at > ?", "WHERE id = ? AND expires_at > ? - 1e9"
+    ),
+    "a dead session is revived": Mutant(
+        "sql/look.sql", "WHERE id = ?1 AND expires_at > ?2 RETURNING", "WHERE id = ?1 RETURNING"
+    ),
+    "leases of dead sessions are not found": Mutant(
+        "look.py", 'lost |= self._column("held_by", session, limit)', "pass"
+    ),
+    "overdue leases of living sessions are not found": Mutant(
+        "look.py", 'lost |= self._column("overdue_of", session, now, limit)', "pass"
+    ),
+    "waits that ran out are not found": Mutant(
+        "look.py", 'lost = self._column("overdue_waits", now, limit)', "lost = set()"
+    ),
+    "a parent is not told": Mutant(
+        "sql/commit.sql", "open_children = open_children - 1", "open_children = open_children - 0"
+    ),
+    "a claim counts no try": Mutant("sql/claim.sql", "attempt = attempt + 1,", ""),
+    "long payloads are dropped": Mutant(
+        "commit.py", "            bodies.append((job_id, job.payload))", "            pass"
+    ),
+    "turning the order forgets the lanes": Mutant(
+        "books.py", 'run(_SQL["drop_heads"], (book.id,))', "return"
+    ),
+    "a note's guard is not looked at": Mutant("commit.py", "if stale or notes:", "if stale:"),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_the_walk_kills_the_mutant_in_which(name: str, tmp_path: Path) -> None:
+    mutant = MUTANTS[name]
+    shutil.copytree(ROOT / "src", tmp_path / "src")
+    file = tmp_path / "src" / ENGINE / mutant.file
+    text = file.read_text()
+    assert text.count(mutant.sound) == 1, f"the mutant no longer fits {mutant.file}"
+    file.write_text(text.replace(mutant.sound, mutant.broken))
+    walk = [sys.executable, "-m", "tests.model.walk", "sqlite", "0", "120", "200"]
+    path = os.pathsep.join((str(tmp_path / "src"), str(ROOT)))
+    run = subprocess.run(
+        walk, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 1, f"{name}: the mutant survived ({run.stdout}{run.stderr})"
+    # It must be found out, not merely fall over.
+    assert "AssertionError" in run.stdout or "StoreCorrupt" in run.stdout, run.stdout + run.stderr
