@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from stoker.desk.clerk import Clerk, twin_error
 from stoker.errors import Contended
@@ -13,6 +15,7 @@ from stoker.kernel.change import Change
 from stoker.kernel.job import Job, State
 from stoker.store.twins import names_held
 
+_REPLACE = msgspec.structs.replace
 _ROUNDS = 20
 
 
@@ -45,6 +48,7 @@ class Intake:
 
     def enqueue_many(self, jobs: Sequence[Job], *, twin: Twin = Twin.REJECT) -> list[Placement]:
         """Take in jobs all or none, in one durable step."""
+        jobs = list(jobs)
         placements: dict[int, Placement] = {}
         aliases: dict[int, int] = {}
         left = list(range(len(jobs)))
@@ -59,12 +63,16 @@ class Intake:
                 return [placements[i] for i in range(len(jobs))]
             if twin is Twin.REJECT:
                 raise twin_error(receipt)
+            singles = [i for at, i in enumerate(left) if at not in receipt.twins]
             for position, existing in receipt.twins.items():
+                i = left[position]
                 if existing:
-                    self._meet(jobs[left[position]], existing, twin)
-                    placements[left[position]] = Placement(existing, fresh=False)
+                    self._meet(jobs[i], existing, twin)
+                    placements[i] = Placement(existing, fresh=False)
                 else:
-                    aliases[left[position]] = _first_alike(jobs, left, position)
+                    aliases[i] = _alike(jobs, singles, jobs[i])
+                    if twin is Twin.UPDATE:
+                        jobs[aliases[i]] = _REPLACE(jobs[aliases[i]], **_news(jobs[i]))
             left = [i for i in left if i not in placements and i not in aliases]
         raise Contended("the jobs' unique keys keep changing hands; try again")
 
@@ -82,16 +90,27 @@ class Intake:
 
     def _meet(self, job: Job, existing: int, twin: Twin) -> None:
         if twin is Twin.UPDATE:
-            news = {"payload": job.payload, "format": job.format, "meta": job.meta}
-            news["policy"] = job.policy
-            self._clerk.decide(existing, lambda there: _taken_over(there, news, job.rank))
+            self._clerk.decide(existing, lambda there: _taken_over(there, _news(job)))
 
 
-def _taken_over(there: Job, news: dict[str, object], rank: int) -> Change:
-    movable = there.state in (State.QUEUED, State.WAITING)
-    return control.edit(there, {**news, "rank": rank} if movable else news)
+def _news(job: Job) -> dict[str, Any]:
+    """What a job takes over from a twin that came later."""
+    return {
+        "payload": job.payload,
+        "format": job.format,
+        "meta": job.meta,
+        "policy": job.policy,
+        "rank": job.rank,
+    }
 
 
-def _first_alike(jobs: Sequence[Job], left: list[int], position: int) -> int:
-    names = set(names_held(jobs[left[position]]))
-    return next(i for i in left if names & set(names_held(jobs[i])))
+def _taken_over(there: Job, news: dict[str, Any]) -> Change:
+    if there.state not in (State.QUEUED, State.WAITING):
+        del news["rank"]
+    return control.edit(there, news)
+
+
+def _alike(jobs: Sequence[Job], singles: list[int], twin: Job) -> int:
+    """Which of the jobs that are nobody's twin has a name in common with this one."""
+    names = set(names_held(twin))
+    return next(i for i in singles if names & set(names_held(jobs[i])))

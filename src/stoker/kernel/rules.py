@@ -44,12 +44,11 @@ def start(
 
 def lease_end(policy: Policy, *, now: int, started: int, visibility: int | None) -> int | None:
     """When a lease ends by itself: the deadline it was given or the try's time limit."""
-    ends = []
-    if visibility is not None and policy.on_lost is not OnLost.STAY:
-        ends.append(now + visibility)
-    if policy.timeout is not None:
-        ends.append(started + policy.timeout)
-    return min(ends, default=None)
+    out_of_time = None if policy.timeout is None else started + policy.timeout
+    if visibility is None or policy.on_lost is OnLost.STAY:
+        return out_of_time
+    deadline = now + visibility
+    return deadline if out_of_time is None else min(deadline, out_of_time)
 
 
 def touch(
@@ -81,9 +80,7 @@ def finish(
 
     `payload` seeds the next run of a repeating job; `repeat=False` makes this run the last.
     """
-    news: dict[str, Any] = {} if payload is None else {"payload": payload}
-    news["result"] = result
-    news["error"] = None
+    news = _news(job, result, payload)
     if job.open_children and job.cancel_requested:
         lifecycle.check("finish", job, State.CANCELLED)
         return ended(job, State.CANCELLED, now=now, settings=settings, **news)
@@ -98,6 +95,18 @@ def finish(
             news["error"] = f"it cannot repeat: {error}"
     lifecycle.check("finish", job, State.FINISHED)
     return ended(job, State.FINISHED, now=now, settings=settings, **news)
+
+
+def _news(job: Job, result: bytes | None, payload: bytes | None) -> dict[str, Any]:
+    """What a finished try leaves behind, as far as it is not so already."""
+    news: dict[str, Any] = {}
+    if payload is not None:
+        news["payload"] = payload
+    if result is not None or job.result is not None:
+        news["result"] = result
+    if job.error is not None:
+        news["error"] = None
+    return news
 
 
 def fail(
@@ -130,7 +139,9 @@ def fail(
         return ended(job, State.FAILED, now=now, settings=settings, error=error)
     lifecycle.check(event, job, State.QUEUED)
     if isinstance(verdict, Ask):
-        return _write(job, State.QUEUED, undecided=True, error=failure.message, **NO_LEASE)
+        # Whoever asks the handler has to claim the job first; that claim continues this try.
+        asking = {"undecided": True, "attempt": job.attempt - 1, "error": failure.message}
+        return _write(job, State.QUEUED, **asking, **NO_LEASE)
     return _again(job, verdict, error=failure.message)
 
 

@@ -17,11 +17,14 @@ def rings_of(changes: Iterable[Change]) -> set[str]:
     """Queues that got a job to run, now or later, and sessions asked to cancel one."""
     rung: set[str] = set()
     for change in changes:
-        rung.update(job.queue for job in change.inserts if job.state is State.QUEUED)
+        for job in change.inserts:
+            if job.state is State.QUEUED:
+                rung.add(job.queue)
         for write in change.writes:
-            if "cancel_requested" in write.set and write.job.session is not None:
-                rung.add(session_ring(write.job.session))
             if write.set.get("state", write.job.state) is State.QUEUED:
                 rung.add(write.set.get("queue", write.job.queue))
-        rung.update(name for name, _ in change.queues)
+            elif "cancel_requested" in write.set and write.job.session is not None:
+                rung.add(session_ring(write.job.session))
+        for name, _ in change.queues:
+            rung.add(name)
     return rung

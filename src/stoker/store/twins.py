@@ -13,7 +13,7 @@ Name = tuple[str, str]
 
 def names_held(job: Job | None) -> list[Name]:
     """The names nobody else may have while this job has them."""
-    if job is None:
+    if job is None or (job.unique_key is None and job.ref is None):
         return []
     held = []
     if job.unique_key is not None and job.state in LIVE:
@@ -37,15 +37,27 @@ def find_twins(change: Change, holder: Callable[[Name], int | None]) -> dict[int
     taken: dict[Name, int] = {}
     twins: dict[int, int] = {}
     for position, job in newcomers:
-        for name in names_held(job):
-            if name in taken:
-                twins[position] = taken[name]
-                break
-            known = holder(name)
-            if known in after and name not in names_held(after[known]):
-                known = None
-            if known is not None and known != job.id:
-                twins[position] = known
-                break
-            taken[name] = job.id
+        names = names_held(job)
+        owners = [_owner(name, job.id, taken, after, holder) for name in names]
+        twin = next((owner for owner in owners if owner is not None), None)
+        if twin is None:
+            taken.update(dict.fromkeys(names, job.id))
+        else:
+            twins[position] = twin
     return twins
+
+
+def _owner(
+    name: Name,
+    job_id: int,
+    taken: dict[Name, int],
+    after: dict[int, Job | None],
+    holder: Callable[[Name], int | None],
+) -> int | None:
+    """Who else has the name, if anybody."""
+    if name in taken:
+        return taken[name]
+    known = holder(name)
+    if known is None or known == job_id:
+        return None
+    return None if known in after and name not in names_held(after[known]) else known

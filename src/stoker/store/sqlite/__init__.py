@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,7 +29,8 @@ from stoker.store.sqlite.driver import Sync, connect, troubles
 from stoker.store.sqlite.gate import Gate
 from stoker.store.sqlite.look import SQL, Looker
 from stoker.store.sqlite.policies import Policies
-from stoker.store.sqlite.transaction import JobReader, Transaction
+from stoker.store.sqlite.reader import JobReader
+from stoker.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
 
@@ -50,12 +51,14 @@ class SqliteStore:
         sync: Sync = Sync.FULL,
         clock: Clock = wall_clock,
         gate_timeout: float = 30.0,
+        busy_timeout: float = 10.0,
     ) -> None:
         self.path = os.fspath(Path(path).absolute())
         self.now = clock
         self.bell = SocketBell(self.path + "-bell")
         self._sync = sync
         self._gate_timeout = gate_timeout
+        self._busy_timeout = busy_timeout
         self._lock = threading.Lock()
         self._read_lock = threading.Lock()
         self._open()
@@ -65,19 +68,28 @@ class SqliteStore:
         self._read_settings = SettingsReader()
         with troubles(self.path):
             self._gate = Gate(self.path + "-gate", self._gate_timeout)
-        try:
-            with self._gate:
-                self._writer = connect(self.path, self._sync)
-                with troubles(self.path):
-                    schema.migrate(self._writer, self.path)
-            self._policies = Policies()
-            self._read_job = JobReader(self._writer, self._policies)
-            self._reader = connect(self.path, self._sync, read_only=True)
-            own = JobReader(self._reader, Policies())
-            self._looker = Looker(self._reader, own, SettingsReader())
-        except BaseException:
-            self._gate.close()
-            raise
+            try:
+                with self._gate:
+                    self._connect()
+            except BaseException:
+                self._gate.close()
+                raise
+        self._remember_nothing()
+        own = JobReader(self._reader, Policies())
+        self._looker = Looker(self._reader, own, SettingsReader())
+
+    def _connect(self) -> None:
+        with ExitStack() as opened:
+            settings = (self.path, self._sync, self._busy_timeout)
+            self._writer = opened.enter_context(closing(connect(*settings)))
+            schema.migrate(self._writer, self.path)
+            self._reader = opened.enter_context(closing(connect(*settings, read_only=True)))
+            opened.pop_all()
+
+    def _remember_nothing(self) -> None:
+        """Names and policies are known by numbers, and a rollback sets numbers free again."""
+        self._policies = Policies()
+        self._read_job = JobReader(self._writer, self._policies)
 
     # -- writing ---------------------------------------------------------------------------
 
@@ -107,7 +119,7 @@ class SqliteStore:
                     yield self._writer
                     self._writer.execute("COMMIT")
                 except BaseException:
-                    self._policies.rolled_back()
+                    self._remember_nothing()
                     if self._writer.in_transaction:
                         self._writer.execute("ROLLBACK")
                     raise
@@ -156,12 +168,18 @@ class SqliteStore:
 
     # -- looking ---------------------------------------------------------------------------
 
-    def _ask(self, question: Callable[[Looker], T]) -> T:
+    @contextmanager
+    def _reading(self) -> Iterator[Looker]:
+        """One snapshot for all of an answer: no job vanishes halfway."""
         if self._owner != os.getpid():
             with self._lock:
                 self._after_fork()
-        with self._read_lock, troubles(self.path):
-            return question(self._looker)
+        with self._read_lock, troubles(self.path), self._reader:
+            yield self._looker
+
+    def _ask(self, question: Callable[[Looker], T]) -> T:
+        with self._reading() as looker:
+            return question(looker)
 
     def get(self, ids: Iterable[int]) -> dict[int, Job]:
         return self._ask(lambda looker: looker.get(ids))
@@ -187,7 +205,8 @@ class SqliteStore:
     def close(self) -> None:
         """Let go of the file. The last one out checkpoints it, behind the gate."""
         with self._lock, self._read_lock, troubles(self.path):
-            if self._owner == os.getpid():
+            if self._owner == os.getpid() and not self._gate.closed:
+                self.bell.close()
                 with self._gate:
                     self._reader.close()
                     self._writer.close()

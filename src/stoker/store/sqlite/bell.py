@@ -16,6 +16,7 @@ from pathlib import Path
 
 _LONGEST = 60_000
 _SUFFIX = ".ear"
+_TICK_NS = 100_000_000
 _DESCRIPTORS = Path("/proc/self/fd")
 
 
@@ -34,7 +35,7 @@ class SocketListener:
         self._socket.settimeout(max(timeout, 0.0) or 1e-6)
         with contextlib.suppress(TimeoutError, BlockingIOError, InterruptedError):
             while True:
-                heard.update(self._socket.recv(_LONGEST).decode().split("\n"))
+                heard.update(self._socket.recv(_LONGEST).decode(errors="replace").split("\n"))
                 self._socket.settimeout(0.0)
         return heard
 
@@ -70,6 +71,12 @@ class SocketBell:
         except OSError:
             return DeafListener()
 
+    def close(self) -> None:
+        """Ring no more."""
+        if self._mouth is not None:
+            self._mouth[1].close()
+            self._mouth = None
+
     def ring(self, names: Iterable[str]) -> None:
         with contextlib.suppress(OSError):
             ears = self._ears()
@@ -80,7 +87,10 @@ class SocketBell:
         """The listeners, read again only when one came or went."""
         changed = self._folder.stat().st_mtime_ns
         if self._seen[0] != changed:
-            self._seen = (changed, [ear.name for ear in self._folder.glob(f"*{_SUFFIX}")])
+            # Two changes within one tick of a file system's clock look like one.
+            settled = time.time_ns() - changed > _TICK_NS
+            ears = [ear.name for ear in self._folder.glob(f"*{_SUFFIX}")]
+            self._seen = (changed if settled else 0, ears)
         return self._seen[1]
 
     def _send(self, ears: list[str], message: bytes) -> None:
@@ -111,7 +121,7 @@ class SocketBell:
 @contextlib.contextmanager
 def _inside(folder: Path) -> Iterator[str]:
     """An address prefix for sockets in a folder: by descriptor, since socket names are short."""
-    if len(os.fspath(folder)) < 60 or not _DESCRIPTORS.is_dir():
+    if len(os.fsencode(folder)) < 60 or not _DESCRIPTORS.is_dir():
         yield f"{folder}/"
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -99,16 +99,16 @@ class Books:
             book.laned += sign
             self.lane_moved(book, job)
 
-    def start(self, job: Job) -> None:
-        """A queued job was started."""
+    def start(self, job: Job, count: int) -> None:
+        """So many queued jobs of one queue, key, weight and rank were started."""
         book = self._by_name[job.queue]
-        book.counts[_QUEUED] -= 1
-        book.counts[_RUNNING] += 1
+        book.counts[_QUEUED] -= count
+        book.counts[_RUNNING] += count
         book.changed = True
         if job.key is not None or job.weight == 0:
-            book.laned -= 1
+            book.laned -= count
             self.lane_moved(book, job)
-        self._burden(book, job.key, job.weight)
+        self._burden(book, job.key, count * job.weight)
 
     def add_plain(self, book: QueueBook, count: int) -> None:
         """Many laneless jobs were queued."""

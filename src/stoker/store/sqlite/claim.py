@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from heapq import heappop, heappush, merge
 from itertools import groupby, islice
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -22,7 +23,18 @@ from stoker.kernel.queue import Order
 from stoker.store import Claim
 from stoker.store.files import statements
 from stoker.store.sqlite.books import QueueBook
-from stoker.store.sqlite.rows import COLUMNS, FREE_LANE, Row, lane_of, order_columns
+from stoker.store.sqlite.rows import (
+    COLUMNS,
+    DUE_AT,
+    FREE_LANE,
+    ID,
+    KEY,
+    RANK,
+    WEIGHT,
+    Row,
+    lane_of,
+    order_columns,
+)
 from stoker.store.sqlite.transaction import Transaction
 
 _SQL = {
@@ -30,10 +42,6 @@ _SQL = {
     for name, text in statements("stoker.store.sqlite.sql", "claim.sql").items()
 }
 _BEFORE_ALL = -(2**63)
-
-_FIELDS = Job.__struct_fields__
-_ID, _RANK, _DUE = _FIELDS.index("id"), _FIELDS.index("rank"), _FIELDS.index("due_at")
-_KEY, _WEIGHT = _FIELDS.index("key"), _FIELDS.index("weight")
 
 
 def serve(tx: Transaction, request: Claim) -> list[Job] | None:
@@ -44,7 +52,7 @@ def serve(tx: Transaction, request: Claim) -> list[Job] | None:
     walks = [_Walk(tx, book, request.limit) for book in books if book is not None]
     lines = [iter(walk) for walk in walks]
     rows = lines[0] if len(lines) == 1 else merge(*lines, key=_place)
-    started = [_started(tx.read_job(row), tx.now, request) for row in islice(rows, request.limit)]
+    started = [_started(tx, row, request) for row in islice(rows, request.limit)]
     if started:
         _start(tx, request, started)
     tx.books.settle_lanes()
@@ -58,17 +66,17 @@ def _alive(tx: Transaction, session: int) -> bool:
 
 
 def _place(row: Row) -> tuple[int, int, int]:
-    return (row[_RANK], row[_DUE], row[_ID])
+    return (row[RANK], row[DUE_AT], row[ID])
 
 
 def _time_place(row: Row) -> tuple[int, int, int]:
-    return (row[_DUE], row[_RANK], row[_ID])
+    return (row[DUE_AT], row[RANK], row[ID])
 
 
-def _started(job: Job, now: int, request: Claim) -> Job:
+def _started(tx: Transaction, row: Row, request: Claim) -> Job:
     return rules.start(
-        job,
-        now=now,
+        tx.read_job(row),
+        now=tx.now,
         token=request.token,
         session=request.session,
         visibility=request.visibility,
@@ -76,12 +84,12 @@ def _started(job: Job, now: int, request: Claim) -> Job:
 
 
 def _start(tx: Transaction, request: Claim, started: list[Job]) -> None:
-    for (session, until), run in groupby(started, key=lambda job: (job.session, job.until)):
-        jobs = list(run)
-        ids = msgspec.json.encode([job.id for job in jobs]).decode()
+    for (session, until), run in groupby(started, key=attrgetter("session", "until")):
+        ids = msgspec.json.encode([job.id for job in run]).decode()
         tx.connection.execute(_SQL["start"], (request.token, session, until, tx.now, ids))
-    for job in started:
-        tx.books.start(job)
+    for _, run in groupby(started, key=attrgetter("queue", "key", "weight", "rank")):
+        alike = list(run)
+        tx.books.start(alike[0], len(alike))
 
 
 class _Source(Enum):
@@ -140,7 +148,7 @@ class _Walk:
             self._queue_up(heads, _Source.LANE_HEADS, self._lane_heads())
         while heads:
             head = heappop(heads)
-            admission = turnstile.ask(head.row[_KEY], head.row[_WEIGHT])
+            admission = turnstile.ask(head.row[KEY], head.row[WEIGHT])
             if admission is Admission.QUEUE_FULL:
                 heads = [other for other in heads if other.source is _Source.FREE]
                 continue  # at most one is left, so it is still a heap
@@ -159,9 +167,9 @@ class _Walk:
             heappush(heads, _Head(self._order(row), row, source, line))
 
     def _lane(self, row: Row) -> tuple[str, int]:
-        lane = lane_of(row[_KEY], row[_WEIGHT])
+        lane = lane_of(row[KEY], row[WEIGHT])
         assert lane is not None
-        return lane, order_columns(row[_RANK], self._book.settings)[0]
+        return lane, order_columns(row[RANK], self._book.settings)[0]
 
     # -- lines, each in the queue's order --------------------------------------------------
 
@@ -181,13 +189,13 @@ class _Walk:
         for bucket in self._buckets("next_bucket_of_heads", queue):
             for (job,) in self._run(_SQL["heads_in_bucket"], (queue, bucket, now)):
                 row = self._run(_SQL["job"], (job,)).get
-                if row[_WEIGHT]:
+                if row[WEIGHT]:
                     yield row
 
     def _behind(self, row: Row) -> Iterator[Row]:
         lane, bucket = self._lane(row)
-        second = order_columns(row[_RANK], self._book.settings)[1]
-        spot = (self._book.id, lane, bucket, row[_DUE], second, row[_ID], self._tx.now)
+        second = order_columns(row[RANK], self._book.settings)[1]
+        spot = (self._book.id, lane, bucket, row[DUE_AT], second, row[ID], self._tx.now)
         yield from self._run(_SQL["due_in_lane"], spot)
 
     def _buckets(self, sql: str, queue: int, *lane: str) -> Iterable[int]:

@@ -7,32 +7,39 @@ then applied, job by job.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import groupby
+from itertools import chain, groupby
+from operator import attrgetter
 from typing import Any
+
+import msgspec
 
 from stoker.kernel.change import Change, NoteWrite, Tally, Touch, Write, applied
 from stoker.kernel.job import LIVE, Job, State, load
 from stoker.store import OK, Receipt
 from stoker.store.files import statements
+from stoker.store.sqlite.books import QueueBook
 from stoker.store.sqlite.rows import (
     COLUMNS,
     INLINE_BYTES,
-    INSERT_LEAN,
     INSERT_WHOLE,
     Row,
-    insert_row,
-    is_lean,
+    insert_plain,
     lane_of,
     order_columns,
+    plain_facts,
+    plain_row,
+    whole_row,
 )
 from stoker.store.sqlite.transaction import Transaction
 from stoker.store.twins import Name, find_twins, names_held
 
 _SQL = statements("stoker.store.sqlite.sql", "commit.sql")
 _TALLY = f"{_SQL['tally']} {COLUMNS}"
+
+# How many plain jobs one statement inserts: as many as there are, in steps.
+_TOGETHER = (100, 10, 1)
 
 # Facts that are one column each and that no count, lane or name depends on.
 _SIMPLE = frozenset({"state", "token", "session", "until", "ended_at", "waits_for", "crashes"})
@@ -51,27 +58,25 @@ _Way = Callable[[Transaction, list[Change]], Iterable[Receipt]]
 
 
 def _way_of(change: Change) -> _Way:
-    others = change.touches or change.tallies or change.queues or change.notes
-    if others:
-        return _one_by_one
-    if change.inserts:
-        if change.writes or change.deletes or any(names_held(job) for job in change.inserts):
-            return _one_by_one
-        return _insert_run
-    if len(change.writes) + len(change.deletes) != 1:
+    if change.touches or change.tallies or change.queues or change.notes:
         return _one_by_one
     if change.writes:
-        return _write_run if _is_simple(change.writes[0]) else _one_by_one
-    return _delete_run if _is_plain(change.deletes[0]) else _one_by_one
+        alone = len(change.writes) == 1 and not change.inserts and not change.deletes
+        return _write_run if alone and _is_simple(change.writes[0]) else _one_by_one
+    if change.inserts:
+        named = change.deletes or any(names_held(job) for job in change.inserts)
+        return _one_by_one if named else _insert_run
+    alone = len(change.deletes) == 1
+    return _delete_run if alone and _is_plain(change.deletes[0]) else _one_by_one
 
 
 def _is_simple(write: Write) -> bool:
-    job, state = write.job, write.set.get("state")
+    job = write.job
     return (
         job.key is None
         and job.weight != 0
-        and state is not State.QUEUED
         and (job.unique_key is None or job.state in LIVE)
+        and write.set.get("state") is not State.QUEUED
         and write.set.keys() <= _SIMPLE
     )
 
@@ -92,57 +97,94 @@ def _insert_run(tx: Transaction, changes: list[Change]) -> Iterator[Receipt]:
         given += count
 
 
-def _write_run(tx: Transaction, changes: list[Change]) -> Iterator[Receipt]:
-    for fields, run in groupby(changes, key=lambda change: tuple(change.writes[0].set)):
-        writes = [change.writes[0] for change in run]
-        sql = _guarded_update(fields)
-        rows = ((*w.set.values(), w.job.id, w.job.revision, w.job.token) for w in writes)
-        done = _in_turn(tx.connection.executemany(sql, rows), [write.job for write in writes])
-        moved: Counter[tuple[str, State, State]] = Counter()
-        units: Counter[tuple[str, State, State]] = Counter()
-        for write, ok in zip(writes, done, strict=True):
-            if ok:
-                job = write.job
-                move = (job.queue, job.state, write.set.get("state", job.state))
-                moved[move] += 1
-                units[move] += _load_after(write) - load(job)
-                yield OK
-            else:
-                yield Receipt(ok=False, stale=(write.job.id,))
-        for move, count in moved.items():
-            book = tx.books.queue(move[0])
-            tx.books.move_plain(book, move[1], move[2], count, units[move])
+def _write_run(tx: Transaction, changes: list[Change]) -> list[Receipt]:
+    writes = [change.writes[0] for change in changes]
+    alike = [list(run) for _, run in groupby(writes, key=_likeness)]
+    if _all_pass(tx, len(writes), lambda: _update_together(tx, alike)):
+        for run in alike:
+            _enter_moves(tx, run[0], len(run))
+        return [OK] * len(writes)
+    return [_update_guarded(tx, write) for write in writes]
 
 
-def _delete_run(tx: Transaction, changes: list[Change]) -> Iterator[Receipt]:
+def _delete_run(tx: Transaction, changes: list[Change]) -> list[Receipt]:
     jobs = [change.deletes[0] for change in changes]
-    rows = ((job.id, job.revision, job.token) for job in jobs)
-    deleted = tx.connection.executemany(_SQL["drop_job_guarded"], rows)
-    for job, ok in zip(jobs, _in_turn(deleted, jobs), strict=True):
-        if ok:
+    if _all_pass(tx, len(jobs), lambda: _delete_together(tx, jobs)):
+        for job in jobs:
             tx.books.enter(job, -1)
-            yield OK
-        else:
-            yield Receipt(ok=False, stale=(job.id,))
+        return [OK] * len(jobs)
+    return [_delete_guarded(tx, job) for job in jobs]
 
 
-def _in_turn(returned: Iterable[Row], copies: list[Job]) -> list[bool]:
-    """Whose rows came back, given that those that did came in order. The revision tells two
-    copies of one job apart, of which only the newer can have met its guard."""
-    came = [*returned]
-    came.reverse()
-    done = []
-    for copy in copies:
-        ok = bool(came) and came[-1] == (copy.id, copy.revision)
-        if ok:
-            came.pop()
-        done.append(ok)
-    return done
+def _all_pass(tx: Transaction, count: int, run: Callable[[], None]) -> bool:
+    """Did the whole run get past its guards? If not, nothing of it has happened.
+
+    Nearly always it does; only when it does not is it worth asking which ones, one by one.
+    """
+    connection = tx.connection
+    before = connection.total_changes()
+    connection.execute("SAVEPOINT run")
+    run()
+    passed = connection.total_changes() - before == count
+    if not passed:
+        connection.execute("ROLLBACK TO run")
+    connection.execute("RELEASE run")
+    return passed
+
+
+def _likeness(write: Write) -> tuple[Any, ...]:
+    """Writes alike in this can be made, and entered into the books, as one."""
+    job = write.job
+    return (write.set, job.revision, job.token, job.queue, job.state, job.weight, job.waits_for)
+
+
+def _update_together(tx: Transaction, alike: list[list[Write]]) -> None:
+    for run in alike:
+        first = run[0]
+        ids = msgspec.json.encode([write.job.id for write in run]).decode()
+        row = (*first.set.values(), ids, first.job.revision, first.job.token)
+        tx.connection.execute(_update_many(tuple(first.set)), row)
+
+
+def _update_guarded(tx: Transaction, write: Write) -> Receipt:
+    job = write.job
+    row = (*write.set.values(), job.id, job.revision, job.token)
+    tx.connection.execute(_guarded_update(tuple(write.set)), row)
+    if not tx.connection.changes():
+        return Receipt(ok=False, stale=(job.id,))
+    _enter_moves(tx, write, 1)
+    return OK
+
+
+def _enter_moves(tx: Transaction, write: Write, count: int) -> None:
+    job = write.job
+    units = _load_after(write) - load(job)
+    target = write.set.get("state", job.state)
+    tx.books.move_plain(tx.books.queue(job.queue), job.state, target, count, units * count)
+
+
+def _delete_together(tx: Transaction, jobs: list[Job]) -> None:
+    rows = [(job.id, job.revision, job.token) for job in jobs]
+    tx.connection.executemany(_SQL["drop_job_guarded"], rows)
+
+
+def _delete_guarded(tx: Transaction, job: Job) -> Receipt:
+    tx.connection.execute(_SQL["drop_job_guarded"], (job.id, job.revision, job.token))
+    if not tx.connection.changes():
+        return Receipt(ok=False, stale=(job.id,))
+    tx.books.enter(job, -1)
+    return OK
+
+
+@cache
+def _update_many(fields: tuple[str, ...]) -> str:
+    some = "id IN (SELECT value FROM json_each(?))"
+    return f"{_update(fields).replace('id = ?', some)} AND revision = ? AND token IS ?"
 
 
 @cache
 def _guarded_update(fields: tuple[str, ...]) -> str:
-    return f"{_update(fields)} AND revision = ? AND token IS ? RETURNING id, revision - 1"
+    return f"{_update(fields)} AND revision = ? AND token IS ?"
 
 
 @cache
@@ -214,28 +256,38 @@ def _insert(tx: Transaction, jobs: Sequence[Job]) -> range:
         return range(0)
     last = tx.connection.execute(_SQL["take_ids"], (len(jobs),)).get
     ids = range(last - len(jobs) + 1, last + 1)
-    lean: list[Row] = []
-    whole: list[Row] = []
-    bodies: list[Row] = []
-    plain: Counter[str] = Counter()
-    for job_id, job in zip(ids, jobs, strict=True):
-        book = tx.books.queue(job.queue)
-        policy = tx.policies.stored(tx.connection, job.policy)
-        row = insert_row(job, job_id, book.id, policy, book.settings)
-        if is_lean(row) and job.state is State.QUEUED:
-            lean.append(row)
-            plain[job.queue] += 1
-        else:
-            (lean if is_lean(row) else whole).append(row)
-            tx.books.enter(job)
-        if len(job.payload) > INLINE_BYTES:
-            bodies.append((job_id, job.payload))
-    for sql, rows in ((INSERT_LEAN, lean), (INSERT_WHOLE, whole), (_SQL["put_body"], bodies)):
-        if rows:
-            tx.connection.executemany(sql, rows)
-    for name, count in plain.items():
-        tx.books.add_plain(tx.books.queue(name), count)
+    next_id = iter(ids)
+    for (name, policy), run in groupby(jobs, key=attrgetter("queue", "policy")):
+        book = tx.books.queue(name)
+        stored = tx.policies.stored(tx.connection, policy)
+        plain: list[Row] = []
+        for job, job_id in zip(run, next_id, strict=False):
+            facts = plain_facts(job)
+            if facts is None:
+                _insert_whole(tx, job_id, job, book, stored)
+            else:
+                plain.append(plain_row(facts, job_id, book.id, stored))
+        _insert_plain(tx, book, plain)
     return ids
+
+
+def _insert_plain(tx: Transaction, book: QueueBook, rows: list[Row]) -> None:
+    tx.books.add_plain(book, len(rows))
+    done = 0
+    for size in _TOGETHER:
+        while done + size <= len(rows):
+            values = [*chain.from_iterable(rows[done : done + size])]
+            tx.connection.execute(insert_plain(book.settings.order, size), values)
+            done += size
+
+
+def _insert_whole(
+    tx: Transaction, job_id: int, job: Job, book: QueueBook, policy: int | str | None
+) -> None:
+    tx.connection.execute(INSERT_WHOLE, whole_row(job, job_id, book.id, policy, book.settings))
+    tx.books.enter(job)
+    if len(job.payload) > INLINE_BYTES:
+        tx.connection.execute(_SQL["put_body"], (job_id, job.payload))
 
 
 def _write(tx: Transaction, write: Write) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum
+
+import msgspec
 
 from stoker.errors import (
     StoreCorrupt,
@@ -24,7 +26,6 @@ except ImportError as missing:  # pragma: no cover - needs an environment withou
         "the SQLite store needs apsw; install it with: pip install 'stoker[sqlite]'"
     ) from missing
 
-_BUSY_MS = 10_000
 _CHECKPOINT_PAGES = 2000
 _CACHE_KIB = 65_536
 _WAL_KEPT_BYTES = 64 * 1024 * 1024
@@ -40,25 +41,33 @@ class Sync(Enum):
     NORMAL = "normal"
 
 
-def connect(path: str, sync: Sync, *, read_only: bool = False) -> apsw.Connection:
-    """A connection with our settings. The file is made, for its owner only, if it is missing."""
+def connect(
+    path: str, sync: Sync, busy_timeout: float, *, read_only: bool = False
+) -> apsw.Connection:
+    """A connection with our settings. Nothing of what the file holds is changed by it."""
     with troubles(path):
         if not read_only:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            _make(path)
         flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
         connection = apsw.Connection(path, flags=flags, statementcachesize=256)
-        connection.set_busy_timeout(_BUSY_MS)
+        if connection.readonly("main") and not read_only:
+            raise apsw.ReadOnlyError
+        connection.set_busy_timeout(round(busy_timeout * 1000))
         # Bound values must not change the plan: re-planning made claims four times slower.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-        if not read_only:
-            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute(f"PRAGMA journal_size_limit = {_WAL_KEPT_BYTES}")
-            connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+        connection.execute(f"PRAGMA journal_size_limit = {_WAL_KEPT_BYTES}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         connection.execute(f"PRAGMA synchronous = {sync.value}")
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         connection.execute("PRAGMA temp_store = MEMORY")
         return connection
+
+
+def _make(path: str) -> None:
+    """Make a missing file, for its owner only. One that is there must not be opened here: closing
+    it again would drop every lock that this process holds on it, and with them its commits."""
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 @contextmanager
@@ -70,6 +79,8 @@ def troubles(path: str) -> Iterator[None]:
         raise _told(path, error) from error
     except OSError as error:
         raise _told_of_system(path, error) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoreCorrupt(f"{path} holds what Stoker never wrote ({error})") from error
 
 
 def _told(path: str, error: apsw.Error) -> StoreError:
@@ -104,4 +115,6 @@ def _told_of_system(path: str, error: OSError) -> StoreError:
             f"{path} cannot be written ({error.strerror}); check the permissions of the file "
             "and of its folder"
         )
+    if error.errno == errno.ENOENT:
+        return StoreUnavailable(f"cannot open {path}: its folder does not exist; make it first")
     return StoreUnavailable(f"cannot open {path}: {error.strerror}")

@@ -6,12 +6,13 @@ fair. Checkpoints run inside a commit, hence also behind the gate.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import threading
 from types import TracebackType
 
-from stoker.errors import StoreLocked
+from stoker.errors import StoreLocked, StoreUnavailable
 
 
 class Gate:
@@ -20,14 +21,22 @@ class Gate:
     def __init__(self, path: str, timeout: float) -> None:
         self._path = path
         self._timeout = timeout
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._file = self._open()
+        self.closed = False
+
+    def _open(self) -> int:
+        return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def __enter__(self) -> None:
+        if self.closed:
+            raise StoreUnavailable(f"{self._path} was closed; open the store again")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._queue_up()
-        os.pwrite(self._file, b"%-20d\n" % os.getpid(), 0)
+        # Only a help for people: on a full disk the gate works without it.
+        with contextlib.suppress(OSError):
+            os.pwrite(self._file, b"%-20d\n" % os.getpid(), 0)
 
     def __exit__(
         self,
@@ -38,6 +47,7 @@ class Gate:
         fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def close(self) -> None:
+        self.closed = True
         os.close(self._file)
 
     def _queue_up(self) -> None:
@@ -45,6 +55,8 @@ class Gate:
         turn = _Turn(self._file)
         if not turn.wait(self._timeout):
             holder = os.pread(self._file, 20, 0).decode("ascii", "replace").strip() or "unknown"
+            # The turn still stands in the queue with the file it has; we come back with another.
+            self._file = self._open()
             raise StoreLocked(
                 f"process {holder} has held {self._path} for more than {self._timeout:g} s; "
                 "is it stopped? Nothing was written; try again when it goes on or has ended"
@@ -72,6 +84,6 @@ class _Turn:
         fcntl.flock(self._file, fcntl.LOCK_EX)
         with self._state:
             if self._abandoned:
-                fcntl.flock(self._file, fcntl.LOCK_UN)
+                os.close(self._file)
             else:
                 self._granted.set()

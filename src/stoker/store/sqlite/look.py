@@ -13,8 +13,8 @@ from stoker.kernel.job import STATES, Job
 from stoker.store import Adrift, Filter, Forgettable, Lost, Query, QueueView, Session
 from stoker.store.files import statements
 from stoker.store.sqlite.books import SettingsReader
+from stoker.store.sqlite.reader import JobReader
 from stoker.store.sqlite.rows import COLUMNS
-from stoker.store.sqlite.transaction import JobReader
 
 SQL = {
     name: text.replace("-- COLUMNS", f"SELECT {COLUMNS}")
@@ -76,6 +76,8 @@ class Looker:
         if query.after is not None:
             clauses.append("id < ?" if query.newest_first else "id > ?")
             values.append(query.after)
+        if query.session is not None:
+            clauses.append("state = 1")  # no others have one; said so that their index is used
         for fact in _FACTS:
             wanted: Any = getattr(query, fact)
             if wanted is not None:

@@ -11,6 +11,7 @@ from typing import cast
 import apsw
 import msgspec
 
+from stoker.errors import StoreCorrupt
 from stoker.kernel.policy import PLAIN, Policy
 from stoker.store.files import statements
 
@@ -21,7 +22,7 @@ _DECODER = msgspec.json.Decoder(Policy)
 
 
 class Policies:
-    """The numbers of policies, remembered. Numbers are never given twice, so memory stays true."""
+    """The numbers of policies, remembered. No number is given twice, save after a rollback."""
 
     def __init__(self) -> None:
         self._by_number: dict[int, Policy] = {}
@@ -45,6 +46,8 @@ class Policies:
         policy = self._by_number.get(stored)
         if policy is None:
             body = connection.execute(_SQL["policy_body"], (stored,)).get
+            if body is None:
+                raise StoreCorrupt(f"a job refers to policy {stored}, which is not there")
             policy = self._by_number[stored] = _DECODER.decode(cast("str", body))
         return policy
 
@@ -53,10 +56,6 @@ class Policies:
         if self._new:
             self._numbers.update(self._new)
             self._new.clear()
-
-    def rolled_back(self) -> None:
-        """The transaction that numbered new policies has failed."""
-        self._new.clear()
 
     def _intern(self, connection: apsw.Connection, policy: Policy) -> int | str:
         body = _ENCODER.encode(policy).decode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import apsw
 
-from stoker.errors import StoreCorrupt, StoreTooNew
+from stoker.errors import StoreCorrupt, StoreTooNew, StoreUnavailable
 from stoker.store.files import migrations
 
 # "Stok": tells our files from anybody else's SQLite files.
@@ -16,6 +16,9 @@ _PACKAGE = "stoker.store.sqlite.sql"
 def migrate(connection: apsw.Connection, path: str) -> None:
     """Run what is missing. The caller holds the gate, so nobody else migrates meanwhile."""
     version = check(connection, path)
+    if version == 0:
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # too late after the first table
+    _use_wal(connection, path)
     for number, script in migrations(_PACKAGE).items():
         if number > version:
             _step(connection, number, script)
@@ -39,6 +42,13 @@ def check(connection: apsw.Connection, path: str) -> int:
             f"{path} is an SQLite file, but not one of Stoker's; choose another file for the jobs"
         )
     return version
+
+
+def _use_wal(connection: apsw.Connection, path: str) -> None:
+    if connection.execute("PRAGMA journal_mode = WAL").get != "wal":
+        raise StoreUnavailable(
+            f"{path} cannot have a write-ahead log where it is; put it on a local disk"
+        )
 
 
 def _step(connection: apsw.Connection, number: int, script: str) -> None:

@@ -22,7 +22,7 @@ DELETE FROM body WHERE job = ?
 DELETE FROM job WHERE id = ?
 
 -- name: drop_job_guarded
-DELETE FROM job WHERE id = ? AND revision = ? AND token IS ? RETURNING id, revision
+DELETE FROM job WHERE id = ? AND revision = ? AND token IS ?
 
 -- name: tally
 UPDATE job SET

@@ -1,0 +1,55 @@
+"""Making jobs of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+
+from stoker.errors import StoreCorrupt
+from stoker.kernel.job import FORMATS, STATES, Job
+from stoker.store.sqlite.policies import Policies
+from stoker.store.sqlite.rows import (
+    CANCEL_REQUESTED,
+    FORMAT,
+    ID,
+    PAYLOAD,
+    POLICY,
+    QUEUE,
+    STATE,
+    UNDECIDED,
+    Row,
+)
+
+
+class JobReader:
+    """Makes jobs of rows read as COLUMNS, remembering what rows only refer to."""
+
+    def __init__(self, connection: apsw.Connection, policies: Policies) -> None:
+        self._connection = connection
+        self._policies = policies
+        self._names: dict[int, str] = {}
+
+    def __call__(self, row: Row) -> Job:
+        facts = list(row)
+        facts[QUEUE] = self._names.get(facts[QUEUE]) or self._queue_name(facts[QUEUE])
+        facts[STATE] = STATES[facts[STATE]]
+        facts[FORMAT] = FORMATS[facts[FORMAT]]
+        facts[POLICY] = self._policies.read(self._connection, facts[POLICY])
+        facts[CANCEL_REQUESTED] = facts[CANCEL_REQUESTED] == 1
+        facts[UNDECIDED] = facts[UNDECIDED] == 1
+        if facts[PAYLOAD] is None:
+            facts[PAYLOAD] = self._one("SELECT content FROM body WHERE job = ?", facts[ID])
+        return Job(*facts)
+
+    def _queue_name(self, queue: int) -> str:
+        # Numbers of queues are never used again, so what was read once stays true.
+        name: str = self._one("SELECT name FROM queue WHERE id = ?", queue)
+        self._names[queue] = name
+        return name
+
+    def _one(self, sql: str, reference: int) -> Any:
+        found = self._connection.execute(sql, (reference,)).get
+        if found is None:
+            raise StoreCorrupt(f"a row refers to something that is not there: {sql} {reference}")
+        return found
