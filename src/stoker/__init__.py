@@ -1,13 +1,18 @@
 """Stoker: a job queue that never loses an acknowledged job.
 
->>> from stoker import Desk, Job, open_store
->>> desk = Desk(open_store("memory:"))
->>> placed = desk.intake.enqueue(Job("mail", payload=b'{"to": "ann"}'))
->>> (job,) = desk.dispatch.claim(["mail"])
->>> desk.report.finish(job, b'"sent"').state.name
-'FINISHED'
+>>> from stoker import Stoker
+>>> app = Stoker("memory:")
+>>> @app.task(queue="mail")
+... def welcome(user: int) -> str:
+...     return f"hello {user}"
+>>> job = welcome.enqueue(7)
+>>> worker = app.worker(); worker.start()
+>>> job.wait(timeout="10s")
+'hello 7'
+>>> worker.stop()
 """
 
+from stoker.client import Call, JobFailed, JobHandle, Stoker, Task, WaitTimeout
 from stoker.desk import Desk, Placement, Reply, Twin
 from stoker.errors import StokerError
 from stoker.kernel.job import Format, Job, State
@@ -16,17 +21,25 @@ from stoker.kernel.queue import Order, QueueSettings, Retention
 from stoker.kernel.retry import Again, Failure, GiveUp, failure_of
 from stoker.kernel.retry_forms import by_error, custom, exponential, fixed, linear, listed, never
 from stoker.kernel.window import Windows, parse_windows
-from stoker.service import open_store
+from stoker.store.open import open_store
+from stoker.worker.context import Context, Retry, current
+from stoker.worker.performing import Middleware
+from stoker.worker.worker import Worker
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Again",
+    "Call",
+    "Context",
     "Desk",
     "Failure",
     "Format",
     "GiveUp",
     "Job",
+    "JobFailed",
+    "JobHandle",
+    "Middleware",
     "OnLost",
     "Order",
     "Placement",
@@ -34,11 +47,17 @@ __all__ = [
     "QueueSettings",
     "Reply",
     "Retention",
+    "Retry",
     "State",
+    "Stoker",
     "StokerError",
+    "Task",
     "Twin",
+    "WaitTimeout",
     "Windows",
+    "Worker",
     "by_error",
+    "current",
     "custom",
     "exponential",
     "failure_of",

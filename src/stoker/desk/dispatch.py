@@ -44,8 +44,11 @@ class Dispatch:
         """A claim to be sent along with other business."""
         if not 1 <= limit <= _MOST:
             raise BadInput(f"claim between 1 and {_MOST} jobs at a time, not {limit}")
-        names = tuple(name for queue in queues for name in self._named(queue))
-        return Claim(names, limit, self._clerk.token(), session, visibility)
+        return Claim(self.named(queues), limit, self._clerk.token(), session, visibility)
+
+    def named(self, queues: Sequence[str]) -> tuple[str, ...]:
+        """The queues that are meant: names as they are, patterns by what matches them now."""
+        return tuple(name for queue in queues for name in self._named(queue))
 
     def granted(self, grant: Sequence[Job] | None) -> list[Job]:
         """The jobs that may really start now: those whose window has closed go back."""

@@ -31,12 +31,17 @@ class Report:
 
     def _change(self, job: Job, outcome: Outcome) -> Change:
         clerk = self._clerk
+        kept = None
+        if isinstance(outcome, Awaits):
+            note = REPLY_PREFIX + outcome.key
+            kept = clerk.store.notes([note]).get(note)
         return change_for(
             job,
             outcome,
             now=clerk.store.now(),
             dice=clerk.dice(),
             settings=clerk.settings(job.queue),
+            kept=kept,
         )
 
     def _one(self, job: Job, outcome: Outcome) -> Job:
@@ -77,16 +82,4 @@ class Report:
 
     def wait(self, job: Job, awaits: Awaits) -> Job:
         """Wait for an answer from outside, holding no worker."""
-        return self._clerk.decide(job.id, lambda copy: self._wait(copy, awaits), job)
-
-    def _wait(self, job: Job, awaits: Awaits) -> Change:
-        note = REPLY_PREFIX + awaits.key
-        kept = self._clerk.store.notes([note]).get(note)
-        return rules.wait(
-            job,
-            now=self._clerk.store.now(),
-            key=awaits.key,
-            timeout=awaits.timeout,
-            kept=kept,
-            settings=self._clerk.settings(job.queue),
-        )
+        return self._one(job, awaits)

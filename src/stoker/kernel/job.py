@@ -35,6 +35,9 @@ class State(enum.IntEnum):
     FAILED = 4
     CANCELLED = 5
 
+    def __str__(self) -> str:
+        return self.name
+
 
 STATES = tuple(State)
 LIVE = frozenset({State.QUEUED, State.RUNNING, State.WAITING})

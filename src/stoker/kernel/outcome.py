@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from stoker.kernel import rules
-from stoker.kernel.change import Change
+from stoker.kernel.change import Change, Note
 from stoker.kernel.job import Job
 from stoker.kernel.queue import QueueSettings
 from stoker.kernel.retry import Failure, Verdict, decide
 
 
-class Finished(msgspec.Struct, frozen=True):
+class Finished(msgspec.Struct, frozen=True, tag=True):
     """The work is done. `payload` seeds the next run; `repeat=False` makes this the last."""
 
     result: bytes | None = None
@@ -19,7 +19,7 @@ class Finished(msgspec.Struct, frozen=True):
     repeat: bool = True
 
 
-class Failed(msgspec.Struct, frozen=True):
+class Failed(msgspec.Struct, frozen=True, tag=True):
     """The try was spoilt. Without a verdict the job's own retry policy gives it."""
 
     failure: Failure
@@ -27,27 +27,35 @@ class Failed(msgspec.Struct, frozen=True):
     repeat: bool = True
 
 
-class Released(msgspec.Struct, frozen=True):
+class Released(msgspec.Struct, frozen=True, tag=True):
     """Given back unfinished; no try is counted. `due_at` puts it off."""
 
     due_at: int | None = None
     payload: bytes | None = None
+    error: str | None = None
+    """Why, if there is something to tell."""
 
 
-class Awaits(msgspec.Struct, frozen=True):
+class Awaits(msgspec.Struct, frozen=True, tag=True):
     """The rest depends on an answer from outside, to be matched by its key."""
 
     key: str
     timeout: int | None = None
 
 
-Outcome = Finished | Failed | Released
+Outcome = Finished | Failed | Released | Awaits
 
 
 def change_for(
-    job: Job, outcome: Outcome, *, now: int, dice: float, settings: QueueSettings
+    job: Job,
+    outcome: Outcome,
+    *,
+    now: int,
+    dice: float,
+    settings: QueueSettings,
+    kept: Note | None = None,
 ) -> Change:
-    """The Change an outcome deserves."""
+    """The Change an outcome deserves. `kept` is an answer that came before it was waited for."""
     if isinstance(outcome, Finished):
         return rules.finish(
             job,
@@ -59,7 +67,21 @@ def change_for(
         )
     if isinstance(outcome, Released):
         return rules.release(
-            job, now=now, due_at=outcome.due_at, payload=outcome.payload, settings=settings
+            job,
+            now=now,
+            due_at=outcome.due_at,
+            payload=outcome.payload,
+            error=outcome.error,
+            settings=settings,
+        )
+    if isinstance(outcome, Awaits):
+        return rules.wait(
+            job,
+            now=now,
+            key=outcome.key,
+            timeout=outcome.timeout,
+            kept=kept,
+            settings=settings,
         )
     failure = outcome.failure
     verdict = outcome.verdict or decide(

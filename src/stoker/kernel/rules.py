@@ -171,7 +171,7 @@ def expire(job: Job, *, now: int, dice: float, settings: QueueSettings = DEFAULT
 
 
 def _after_loss(job: Job, now: int, dice: float, settings: QueueSettings) -> Change:
-    failure = Failure(("stoker.WorkerLost",), _evidence(job), lost=True)
+    failure = Failure(("stoker.WorkerLost",), _evidence(job, now), lost=True)
     limit, on_lost = job.policy.crash_limit, job.policy.on_lost
     if limit is not None and job.crashes >= limit:
         parked = GiveUp(f"parked after losing {job.crashes} workers; {failure.message}")
@@ -210,9 +210,10 @@ def _out_of_time(job: Job, now: int) -> str | None:
     return f"ran longer than its limit of {timeout / 1e6:g} s"
 
 
-def _evidence(job: Job) -> str:
-    who = "its deadline passed" if job.session is None else f"session {job.session} is gone"
-    return f"worker lost in try {job.attempt}: {who}"
+def _evidence(job: Job, now: int) -> str:
+    overdue = job.session is None or (job.until is not None and job.until <= now)
+    why = "its deadline passed" if overdue else f"session {job.session} is gone"
+    return f"worker lost in try {job.attempt}: {why}"
 
 
 def release(
@@ -221,6 +222,7 @@ def release(
     now: int,
     due_at: int | None = None,
     payload: bytes | None = None,
+    error: str | None = None,
     settings: QueueSettings = DEFAULTS,
 ) -> Change:
     """Given back unfinished (shutdown, snooze, closed window): no try is counted.
@@ -234,6 +236,8 @@ def release(
     news: dict[str, Any] = {} if payload is None else {"payload": payload}
     if due_at is not None:
         news["due_at"] = fitted(job.policy, due_at)
+    if error is not None:
+        news["error"] = error
     return _write(job, State.QUEUED, attempt=job.attempt - 1, **NO_LEASE, **news)
 
 

@@ -25,14 +25,24 @@ _LOCK_TTL = 5_000_000
 _MOST_TURNS = 20
 
 
-def run_chores(clerk: Clerk, owner: str) -> dict[str, int] | None:
-    """Run every chore until nothing is left, or None if somebody else is at it."""
+def run_chores(clerk: Clerk, owner: str, *, keep_turn: bool = False) -> dict[str, int] | None:
+    """Run every chore until nothing is left, or None if it is somebody else's turn.
+
+    With `keep_turn` the turn is not given up at the end: whoever does the chores goes on doing
+    them, and the others only look whether it still does.
+    """
     if not clerk.store.hold("chores", owner, _LOCK_TTL):
         return None
     try:
         return {name: _run(clerk, chore, owner) for name, chore in CHORES.items()}
     finally:
-        clerk.store.hold("chores", owner, 0)
+        if not keep_turn:
+            give_up_turn(clerk, owner)
+
+
+def give_up_turn(clerk: Clerk, owner: str) -> None:
+    """Let somebody else do the chores."""
+    clerk.store.hold("chores", owner, 0)
 
 
 def _run(clerk: Clerk, chore: Chore, owner: str) -> int:

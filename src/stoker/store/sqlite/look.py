@@ -9,7 +9,7 @@ import apsw
 import msgspec
 
 from stoker.kernel.change import Note
-from stoker.kernel.job import STATES, Job
+from stoker.kernel.job import STATES, Job, State
 from stoker.store import Adrift, Filter, Forgettable, Lost, Query, QueueView, Session
 from stoker.store.files import statements
 from stoker.store.sqlite.books import SettingsReader
@@ -72,7 +72,7 @@ class Looker:
             clauses.append("queue = (SELECT id FROM queue WHERE name = ?)")
             values.append(query.queue)
         if query.states:
-            clauses.append(f"state IN ({', '.join(str(int(state)) for state in query.states)})")
+            clauses.append(_among(query.states))
         if query.after is not None:
             clauses.append("id < ?" if query.newest_first else "id > ?")
             values.append(query.after)
@@ -122,6 +122,12 @@ class Looker:
 
     def sessions(self) -> list[Session]:
         return [Session(*row) for row in self._connection.execute(SQL["sessions"])]
+
+
+def _among(states: tuple[State, ...]) -> str:
+    """One state is said with "=", by which alone SQLite finds the indexes of that state."""
+    numbers = [str(int(state)) for state in states]
+    return f"state = {numbers[0]}" if len(numbers) == 1 else f"state IN ({', '.join(numbers)})"
 
 
 def _json(values: list[Any]) -> str:

@@ -1,4 +1,4 @@
-"""The composition root: from a URL to a store that works. Nothing is decided here."""
+"""From a URL to a store that works."""
 
 from __future__ import annotations
 

@@ -1,0 +1,111 @@
+"""What a benchmark found: tables and targets, as values before anybody prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from bench.machine import Machine
+from bench.plan import Plan
+
+Cell = str | int | float | None
+
+
+class Column(msgspec.Struct, frozen=True):
+    """A column's heading and the format of the numbers under it."""
+
+    name: str
+    form: str = ","
+
+
+class Table(msgspec.Struct, frozen=True):
+    """One table of figures, and what a reader needs to know about it."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+
+    def texts(self) -> list[list[str]]:
+        """The rows as people read them."""
+        return [
+            [_text(cell, column.form) for cell, column in zip(row, self.columns, strict=True)]
+            for row in self.rows
+        ]
+
+
+def _text(cell: Cell, form: str) -> str:
+    if cell is None:
+        return ""
+    return cell if isinstance(cell, str) else format(cell, form)
+
+
+class Target(msgspec.Struct, frozen=True):
+    """A share of the raw loop's speed that we want to reach."""
+
+    what: str
+    wanted: float
+    reached: float
+
+    @property
+    def ok(self) -> bool:
+        """Is it reached?"""
+        return self.reached >= self.wanted
+
+
+class Result(msgspec.Struct, frozen=True):
+    """All that one benchmark found."""
+
+    tables: tuple[Table, ...]
+    targets: tuple[Target, ...] = ()
+
+
+class Report(msgspec.Struct, frozen=True):
+    """A whole run: when, where, how much, and what came of it."""
+
+    date: str
+    machine: Machine
+    plan: Plan
+    results: Mapping[str, Result]
+
+    def tables(self) -> Iterator[Table]:
+        """The verdict first, then every table in the order of the benchmarks."""
+        yield from self.verdict()
+        for result in self.results.values():
+            yield from result.tables
+
+    def verdict(self) -> Iterator[Table]:
+        """The targets with what was reached, if any was aimed at."""
+        targets = [target for result in self.results.values() for target in result.targets]
+        rows = tuple((t.what, t.wanted, t.reached, "pass" if t.ok else "fail") for t in targets)
+        if rows:
+            yield Table("Targets", _TARGET_COLUMNS, rows)
+
+
+_TARGET_COLUMNS = (
+    Column("target"),
+    Column("wanted", ".0%"),
+    Column("reached", ".0%"),
+    Column("verdict"),
+)
+
+
+def markdown(table: Table) -> str:
+    """A table as Markdown, its heading one below the page's sections."""
+    lines = [
+        "| " + " | ".join(column.name for column in table.columns) + " |",
+        "|" + "|".join(_rule(table, place) for place in range(len(table.columns))) + "|",
+        *("| " + " | ".join(row) + " |" for row in table.texts()),
+    ]
+    note = f"\n{table.note}\n" if table.note else ""
+    return f"### {table.title}\n{note}\n" + "\n".join(lines) + "\n"
+
+
+def _rule(table: Table, place: int) -> str:
+    return "---:" if is_numeric(table, place) else "---"
+
+
+def is_numeric(table: Table, place: int) -> bool:
+    """Does the column hold numbers?"""
+    return not any(isinstance(row[place], str) for row in table.rows)

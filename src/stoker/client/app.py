@@ -1,0 +1,235 @@
+"""The app: one URL, the user's tasks, and everything that can be done with their jobs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, ParamSpec, TypeVar, overload
+
+import msgspec
+
+from stoker.client.handle import JobHandle
+from stoker.client.task import Call, Task, task_name
+from stoker.desk import Desk, Twin
+from stoker.errors import BadInput
+from stoker.kernel.duration import micros
+from stoker.kernel.job import Job, State
+from stoker.kernel.policy import OnLost, Policy
+from stoker.kernel.queue import QueueSettings
+from stoker.kernel.repeat import first_due, parse_repeat
+from stoker.kernel.retry import Custom, Never, RetryPolicy
+from stoker.kernel.retry_forms import parse_retry
+from stoker.kernel.window import Windows, parse_windows
+from stoker.store import Filter
+from stoker.store.open import open_store
+from stoker.worker.performing import Middleware
+from stoker.worker.tasks import Definition, Place, RetryHandler, Tasks
+from stoker.worker.worker import Worker, WorkerSettings
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Duration = str | int | float | timedelta
+
+DEFAULT_STORE = "sqlite:///stoker.db"
+SCHEDULE_PREFIX = "schedule:"
+PAUSED_PREFIX = "schedule-paused:"
+
+
+class Stoker:
+    """A job queue: tasks on one side, their jobs in a store on the other.
+
+    The store is opened when it is first needed, so that importing a module touches no file.
+
+    >>> app = Stoker("memory:")
+    >>> @app.task(queue="mail")
+    ... def welcome(user: int) -> str:
+    ...     return f"hello {user}"
+    >>> welcome(7)
+    'hello 7'
+    >>> welcome.enqueue(7).state.name
+    'QUEUED'
+    """
+
+    def __init__(self, store: str | None = None, *, middleware: Sequence[Middleware] = ()) -> None:
+        self.url = store or os.environ.get("STOKER_STORE") or DEFAULT_STORE
+        self.tasks = Tasks()
+        self.middleware = list(middleware)
+        self._desk: Desk | None = None
+        self._tasks: dict[str, Task[..., Any]] = {}
+
+    @property
+    def desk(self) -> Desk:
+        """The use cases underneath; opens the store."""
+        if self._desk is None:
+            self._desk = Desk(open_store(self.url))
+        return self._desk
+
+    # -- tasks -----------------------------------------------------------------------------
+
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
+
+    @overload
+    def task(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        retry: RetryPolicy | str | RetryHandler | None = None,
+        timeout: Duration | None = "24h",
+        on_lost: OnLost | str = OnLost.REQUEUE,
+        crash_limit: int | None = 3,
+        repeat: str | None = None,
+        windows: Windows | str | None = None,
+        place: Place | str | None = None,
+        raw: bool = False,
+    ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+
+    def task(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+        """Make a function a task, bare or with options.
+
+        `retry`: a policy (`exponential(5)`), its text, or a callable that is asked on every
+        failure. `timeout` limits one try. `repeat` makes it a schedule that workers keep going.
+        `place` is where it runs: "loop" for async functions, "thread" (default) or "process".
+        """
+        if function is not None:
+            return self._add(function, {})
+        return lambda wanted: self._add(wanted, options)
+
+    def _add(self, function: Callable[P, R], options: dict[str, Any]) -> Task[P, R]:
+        name = options.pop("name", None) or task_name(function)
+        queue = options.pop("queue", "default")
+        place, raw = options.pop("place", None), options.pop("raw", False)
+        retry = options.pop("retry", None)
+        policy, handler = _policy(name, retry, options)
+        definition = Definition(
+            function,
+            name=name,
+            queue=queue,
+            policy=policy,
+            place=None if place is None else Place(place),
+            raw=raw,
+            retry_handler=handler,
+        )
+        self.tasks.add(definition)
+        task = Task(self, definition, function)
+        self._tasks[name] = task
+        return task
+
+    def __getitem__(self, name: str) -> Task[..., Any]:
+        """A task by its name."""
+        try:
+            return self._tasks[name]
+        except KeyError:
+            known = ", ".join(sorted(self._tasks)) or "none"
+            raise BadInput(f"no task is called {name!r}; known: {known}") from None
+
+    # -- jobs ------------------------------------------------------------------------------
+
+    def enqueue_many(self, calls: Sequence[Call]) -> list[JobHandle[Any]]:
+        """Take many calls in at once, all or none, in one durable step."""
+        policies = {call.if_exists for call in calls}
+        if len(policies) > 1:
+            raise BadInput("all calls of one enqueue_many must have the same if_exists")
+        twin = policies.pop() if policies else Twin.RETURN
+        placements = self.desk.intake.enqueue_many([call.job for call in calls], twin=twin)
+        return [
+            JobHandle(self, placed.id, call.task.returns, fresh=placed.fresh)
+            for call, placed in zip(calls, placements, strict=True)
+        ]
+
+    def job(self, job_id: int) -> JobHandle[Any]:
+        """A handle on a job by its id."""
+        return JobHandle(self, job_id)
+
+    def reply(self, key: str, answer: object) -> str:
+        """Answer a job that waits for this key: "delivered", "kept" or "repeated"."""
+        encoded = answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
+        return self.desk.control.reply(key, encoded).value
+
+    def configure(self, queue: str, **settings: Any) -> QueueSettings:
+        """Change settings of a queue, in force at once: capacity, key_capacity, order ..."""
+        return self.desk.control.adjust(queue, **settings)
+
+    # -- schedules and workers -------------------------------------------------------------
+
+    def ensure_schedules(self) -> list[str]:
+        """Bring the schedules of all repeating tasks into being, and up to date."""
+        repeating = [task for task in self.tasks if task.policy.repeat is not None]
+        paused = self.desk.store.notes([PAUSED_PREFIX + task.name for task in repeating])
+        wanted = [task for task in repeating if PAUSED_PREFIX + task.name not in paused]
+        for task in wanted:
+            self._ensure_schedule(task)
+        return [task.name for task in wanted]
+
+    def _ensure_schedule(self, task: Definition) -> None:
+        unique_key = SCHEDULE_PREFIX + task.name
+        live = (State.QUEUED, State.RUNNING, State.WAITING)
+        for there in self.desk.store.find(Filter(states=live, unique_key=unique_key, limit=1)):
+            if there.policy != task.policy:
+                self._reset_schedule(there, task)
+            return
+        payload = task.codec.encode((), {})
+        job = Job(task.queue, task.name, payload, policy=task.policy, unique_key=unique_key)
+        self.desk.intake.enqueue(job, twin=Twin.RETURN)
+
+    def _reset_schedule(self, there: Job, task: Definition) -> None:
+        changes: dict[str, Any] = {"policy": task.policy}
+        assert task.policy.repeat is not None
+        if there.policy.repeat != task.policy.repeat and there.state is not State.RUNNING:
+            repeat = parse_repeat(task.policy.repeat)
+            changes["due_at"] = first_due(repeat, now=self.desk.store.now())
+        self.desk.control.edit(there.id, changes)
+
+    def worker(
+        self,
+        queues: Sequence[str] | None = None,
+        *,
+        concurrency: int = 10,
+        ttl: float = 6.0,
+        grace: float = 30.0,
+        name: str = "",
+        chores: bool = True,
+    ) -> Worker:
+        """A worker for this process; by default it serves the queues of all tasks."""
+        chosen = tuple(queues or self.tasks.queues() or ["default"])
+        settings = WorkerSettings(chosen, concurrency, ttl, grace, name, chores)
+        self.ensure_schedules()
+        return Worker(self.desk, self.tasks, settings, self.middleware)
+
+    def close(self) -> None:
+        """Let go of the store."""
+        if self._desk is not None:
+            self._desk.store.close()
+            self._desk = None
+
+
+def _policy(
+    name: str, retry: object, options: dict[str, Any]
+) -> tuple[Policy, RetryHandler | None]:
+    handler: RetryHandler | None = None
+    chosen: RetryPolicy = Never()
+    if isinstance(retry, str):
+        chosen = parse_retry(retry)
+    elif isinstance(retry, RetryPolicy):
+        chosen = retry
+    elif callable(retry):
+        chosen, handler = Custom(name), retry
+    elif retry is not None:
+        raise BadInput("retry= takes a policy such as exponential(5), its text, or a callable")
+    timeout = options.pop("timeout", "24h")
+    windows = options.pop("windows", None)
+    policy = Policy(
+        timeout=None if timeout is None else micros(timeout),
+        on_lost=OnLost(options.pop("on_lost", OnLost.REQUEUE)),
+        crash_limit=options.pop("crash_limit", 3),
+        retry=chosen,
+        repeat=options.pop("repeat", None),
+        windows=parse_windows(windows) if isinstance(windows, str) else windows,
+    )
+    if options:
+        raise BadInput(f"the task {name!r} has no option {', '.join(sorted(options))}")
+    return policy, handler

@@ -1,0 +1,174 @@
+"""A task as its caller sees it: a function that can also be enqueued."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, get_type_hints
+
+import msgspec
+
+from stoker.client.handle import JobHandle
+from stoker.desk import Twin
+from stoker.errors import BadInput
+from stoker.kernel.duration import micros
+from stoker.kernel.job import Job
+from stoker.kernel.queue import units
+
+if TYPE_CHECKING:
+    from stoker.client.app import Stoker
+    from stoker.worker.tasks import Definition
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Duration = str | int | float | timedelta
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What one enqueuing says beside the arguments. None: as the task says."""
+
+    queue: str | None = None
+    delay: int | None = None
+    at: int | None = None
+    rank: int | None = None
+    key: str | None = None
+    unique: str | None = None
+    if_exists: Twin = Twin.RETURN
+    ref: str | None = None
+    weight: float | None = None
+    timeout: int | None = None
+    meta: str | None = None
+
+
+class Call(NamedTuple):
+    """A task with its arguments, to be enqueued together with others."""
+
+    task: Task[..., Any]
+    job: Job
+    if_exists: Twin
+
+
+class Task(Generic[P, R]):
+    """A function known to the app under a name. Calling it runs it here and now."""
+
+    def __init__(
+        self,
+        app: Stoker,
+        definition: Definition,
+        function: Callable[P, R],
+        options: Options | None = None,
+    ) -> None:
+        self._app = app
+        self._definition = definition
+        self._function = function
+        self._options = options or Options()
+        self.name = definition.name
+        self.__doc__ = function.__doc__
+        self.__wrapped__ = function
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name} on queue {self._definition.queue}>"
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the function here and now, as if it were no task."""
+        return self._function(*args, **kwargs)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """Take the call in as a job; durable when this returns."""
+        return self._app.enqueue_many([self.call(*args, **kwargs)])[0]
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """As `enqueue`, without blocking the event loop; concurrent calls share a commit."""
+        call = self.call(*args, **kwargs)
+        return (await asyncio.to_thread(self._app.enqueue_many, [call]))[0]
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
+        """The call as a value, for `Stoker.enqueue_many` or `Context.spawn`."""
+        payload = self._definition.codec.encode(args, kwargs)
+        return Call(self, self._job(payload), self._options.if_exists)
+
+    def options(
+        self,
+        *,
+        delay: Duration | None = None,
+        at: datetime | None = None,
+        key: str | None = None,
+        unique: str | None = None,
+        if_exists: str | None = None,
+        timeout: Duration | None = None,
+        **plain: Any,
+    ) -> Task[P, R]:
+        """The same task with other options: delay or at, queue, rank, key, unique, if_exists
+        ("reject", "return" or "update"), ref, weight, timeout, meta."""
+        given: dict[str, Any] = {"key": key, "unique": unique, **plain}
+        if delay is not None:
+            given["delay"] = micros(delay)
+        if at is not None:
+            given["at"] = _moment(at)
+        if if_exists is not None:
+            given["if_exists"] = _twin(if_exists)
+        if timeout is not None:
+            given["timeout"] = micros(timeout)
+        said = {name: value for name, value in given.items() if value is not None}
+        unknown = said.keys() - set(Options.__struct_fields__)
+        if unknown:
+            known = ", ".join(Options.__struct_fields__)
+            raise BadInput(f"no option {', '.join(sorted(unknown))}; there are {known}")
+        options = msgspec.structs.replace(self._options, **said)
+        return Task(self._app, self._definition, self._function, options)
+
+    @property
+    def returns(self) -> Any:
+        """The type the function returns, if it says so."""
+        try:
+            hints = get_type_hints(self._function)
+        except NameError:
+            return Any
+        return hints.get("return", Any)
+
+    def _job(self, payload: bytes) -> Job:
+        task, said = self._definition, self._options
+        policy = task.policy
+        if said.timeout is not None:
+            policy = msgspec.structs.replace(policy, timeout=said.timeout)
+        due_at = said.at or 0
+        if said.delay is not None:
+            due_at = self._app.desk.store.now() + said.delay
+        return Job(
+            said.queue or task.queue,
+            task.name,
+            payload,
+            task.codec.format,
+            rank=said.rank or 0,
+            due_at=due_at,
+            policy=policy,
+            weight=1000 if said.weight is None else units(said.weight),
+            key=said.key,
+            unique_key=None if said.unique is None else f"{task.name}:{said.unique}",
+            ref=said.ref,
+            meta=said.meta,
+        )
+
+
+def _moment(at: datetime) -> int:
+    if at.tzinfo is None:
+        raise BadInput("at= needs a datetime with a time zone, e.g. datetime.now(timezone.utc)")
+    return round(at.timestamp() * 1e6)
+
+
+def _twin(word: str) -> Twin:
+    try:
+        return Twin(word)
+    except ValueError:
+        words = ", ".join(twin.value for twin in Twin)
+        raise BadInput(f"if_exists must be one of {words}, not {word!r}") from None
+
+
+def task_name(function: Callable[..., Any]) -> str:
+    """The name a task has if it is not given one."""
+    module = inspect.getmodule(function)
+    prefix = "" if module is None or module.__name__ == "__main__" else f"{module.__name__}."
+    return f"{prefix}{function.__qualname__}"

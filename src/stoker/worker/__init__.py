@@ -1,0 +1,9 @@
+"""The workshop: takes jobs from the desk, runs the user's handlers, reports what came of them.
+
+ferry       claims and reports, in batches that follow the load
+crews       threads, an event loop, processes: where handlers run
+performing  one handler, and its outcome as a value
+heart       the session's beats, cancel requests, time limits
+worker      all of it together, in one process
+supervisor  several such processes, watched from outside
+"""

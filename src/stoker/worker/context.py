@@ -1,0 +1,157 @@
+"""What a handler can see of its job, and do about it, while it runs."""
+
+from __future__ import annotations
+
+import enum
+from contextvars import ContextVar
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import msgspec
+
+from stoker.errors import StokerError
+from stoker.kernel.duration import micros
+from stoker.kernel.job import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stoker.desk import Desk
+
+T = TypeVar("T")
+Duration = str | int | float | timedelta
+
+
+class Signal(BaseException):
+    """Leaves a handler without failing it. Not an Exception, so that no handler's `except
+    Exception` swallows it."""
+
+
+class Snoozed(Signal):
+    """The handler put its job off."""
+
+    def __init__(self, delay: int) -> None:
+        self.delay = delay
+
+
+class AwaitsReply(Signal):
+    """The handler lets its job wait for an answer from outside."""
+
+    def __init__(self, key: str, timeout: int | None) -> None:
+        self.key = key
+        self.timeout = timeout
+
+
+class Stopped(Signal):
+    """The handler was asked to end, and did."""
+
+
+class StopReason(enum.Enum):
+    """Why a handler is asked to end."""
+
+    CANCELLED = "the job was cancelled"
+    TIMEOUT = "the job ran out of time"
+    SHUTDOWN = "the worker is shutting down"
+    LOST = "the lease was lost"
+
+
+class Retry(StokerError):
+    """Raised by a handler to be tried again after a time of its own choosing.
+
+    >>> raise Retry("30s")
+    Traceback (most recent call last):
+    stoker.worker.context.Retry: to be tried again in 30s
+    """
+
+    code = "retry"
+
+    def __init__(self, after: Duration, reason: str | None = None) -> None:
+        super().__init__(reason or f"to be tried again in {after}")
+        self.delay = micros(after)
+
+
+class Context:
+    """One try at a job, from the handler's side.
+
+    A handler gets it by naming a parameter of this type, or from `current()`.
+    """
+
+    def __init__(self, job: Job, desk: Desk) -> None:
+        self.job = job
+        self._desk = desk
+        self.stop_reason: StopReason | None = None
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first try, 2 for the first retry ..."""
+        return self.job.attempt
+
+    @property
+    def token(self) -> int:
+        """The lease's token: pass it on where a late write must be refused."""
+        assert self.job.token is not None
+        return self.job.token
+
+    @property
+    def cancelled(self) -> bool:
+        """Should the handler end? `stop_reason` tells why."""
+        return self.stop_reason is not None
+
+    def stop(self, reason: StopReason) -> None:
+        """Ask the handler to end; the first reason counts. Called by the worker."""
+        if self.stop_reason is None:
+            self.stop_reason = reason
+
+    def check(self) -> None:
+        """Leave the handler here if it should end."""
+        if self.stop_reason is not None:
+            raise Stopped
+
+    def progress(self, fraction: float) -> None:
+        """Tell how far the work has come, from 0 to 1."""
+        self.job = self._desk.report.touch(self.job, progress=fraction)
+
+    def renew(self, visibility: Duration) -> None:
+        """Move the deadline of a lease that has one."""
+        self.job = self._desk.report.touch(self.job, visibility=micros(visibility))
+
+    def update(self, payload: object) -> None:
+        """Replace the job's payload, so that the next try begins with the new one."""
+        encoded = payload if isinstance(payload, bytes) else msgspec.json.encode(payload)
+        self.job = self._desk.control.edit(self.job.id, {"payload": encoded})
+
+    def spawn(self, children: Sequence[Job]) -> list[int]:
+        """Children that run when this handler has finished; then the handler runs again."""
+        return self._desk.intake.spawn(self.job, children)
+
+    def snooze(self, delay: Duration) -> NoReturn:
+        """Leave here and come back later, from the beginning; no try is counted."""
+        raise Snoozed(micros(delay))
+
+    def wait_for_reply(
+        self, key: str, *, timeout: Duration | None = None, as_type: type[T] | Any = Any
+    ) -> T:
+        """The answer with this key; until it comes the job holds no worker.
+
+        The handler leaves here and runs again, from the beginning, when the answer has come.
+        """
+        if self.job.reply is None:
+            raise AwaitsReply(key, None if timeout is None else micros(timeout))
+        answer: T = msgspec.json.decode(self.job.reply, type=as_type)
+        return answer
+
+
+_current: ContextVar[Context] = ContextVar("stoker_context")
+
+
+def current() -> Context:
+    """The context of the job that runs here."""
+    try:
+        return _current.get()
+    except LookupError:
+        raise StokerError("no job runs here: current() works only inside a handler") from None
+
+
+def enter(context: Context) -> None:
+    """Make a context the current one of this thread or task."""
+    _current.set(context)

@@ -1,0 +1,179 @@
+"""Where handlers run: crews that take jobs in and hand outcomes back.
+
+A crew is fed by the ferry and never touches the store. Runners live long and take one job after
+the other: a task or thread of its own for every job would cost more than many a handler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import NamedTuple, Protocol
+
+from stoker.kernel.outcome import Outcome
+from stoker.worker.context import Context
+from stoker.worker.performing import Performer
+from stoker.worker.tasks import Definition
+
+
+class Assignment(NamedTuple):
+    """A job in hand: what is to be run, and how to reach it while it runs."""
+
+    task: Definition
+    context: Context
+
+
+Done = Callable[[Assignment, Outcome | None], None]
+
+
+class Crew(Protocol):
+    """Runs assignments, as many at a time as it has runners."""
+
+    def submit(self, assignments: Sequence[Assignment]) -> None:
+        """Take jobs in; each is handed to `done` in the end, unless it is taken back."""
+
+    def take_back(self) -> list[Assignment]:
+        """Those that have not begun."""
+
+    def interrupt(self, assignment: Assignment) -> bool:
+        """Make a running handler end; False if it can only be asked."""
+
+    def close(self) -> None:
+        """Send the runners home."""
+
+
+class ThreadCrew:
+    """Sync handlers, each runner a thread."""
+
+    def __init__(self, performer: Performer, runners: int, done: Done) -> None:
+        self._performer = performer
+        self._done = done
+        self._inbox: SimpleQueue[Assignment | None] = SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._run, name=f"stoker-runner-{i}", daemon=True)
+            for i in range(runners)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, assignments: Sequence[Assignment]) -> None:
+        for assignment in assignments:
+            self._inbox.put(assignment)
+
+    def _run(self) -> None:
+        while (assignment := self._inbox.get()) is not None:
+            self._done(assignment, self._performer.run(assignment.task, assignment.context))
+
+    def take_back(self) -> list[Assignment]:
+        unbegun = []
+        while not self._inbox.empty():
+            assignment = self._inbox.get()
+            if assignment is not None:
+                unbegun.append(assignment)
+        return unbegun
+
+    def interrupt(self, assignment: Assignment) -> bool:  # noqa: ARG002
+        return False  # nothing stops a thread but itself
+
+    def close(self) -> None:
+        for _ in self._threads:
+            self._inbox.put(None)
+
+
+class LoopCrew:
+    """Async handlers, each runner a coroutine on one event loop in a thread of its own."""
+
+    def __init__(self, performer: Performer, runners: int, done: Done) -> None:
+        self._performer = performer
+        self._done = done
+        self._runners = runners
+        self._inbox: deque[Assignment] = deque()
+        self._idle: deque[asyncio.Future[None]] = deque()
+        self._running: dict[int, asyncio.Task[None]] = {}
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._main, name="stoker-loop", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+
+    def _main(self) -> None:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._closing = asyncio.Event()
+        runners = [self._loop.create_task(self._run()) for _ in range(self._runners)]
+        self._ready.set()
+        await self._closing.wait()
+        for runner in runners:
+            runner.cancel()
+        await asyncio.gather(*runners, return_exceptions=True)
+
+    def submit(self, assignments: Sequence[Assignment]) -> None:
+        self._inbox.extend(assignments)
+        self._loop.call_soon_threadsafe(self._wake, len(assignments))
+
+    def _wake(self, count: int) -> None:
+        while count and self._idle:
+            waiting = self._idle.popleft()
+            if not waiting.done():
+                waiting.set_result(None)
+                count -= 1
+
+    async def _run(self) -> None:
+        me = asyncio.current_task()
+        assert me is not None
+        turns = 0
+        while True:
+            try:
+                assignment = self._inbox.popleft()
+            except IndexError:
+                waiting = self._loop.create_future()
+                self._idle.append(waiting)
+                await waiting
+                continue
+            job_id = assignment.context.job.id
+            self._running[job_id] = me
+            outcome = await self._performer.run_async(assignment.task, assignment.context)
+            del self._running[job_id]
+            if assignment.context.stop_reason is not None:
+                me.uncancel()
+            self._done(assignment, outcome)
+            turns += 1
+            if turns % 32 == 0:
+                await asyncio.sleep(0)  # handlers that never wait must not starve those that do
+
+    def take_back(self) -> list[Assignment]:
+        unbegun = []
+        while self._inbox:
+            try:
+                unbegun.append(self._inbox.popleft())
+            except IndexError:
+                break
+        return unbegun
+
+    def interrupt(self, assignment: Assignment) -> bool:
+        job_id = assignment.context.job.id
+        self._loop.call_soon_threadsafe(self._cancel, job_id)
+        return True
+
+    def _cancel(self, job_id: int) -> None:
+        runner = self._running.get(job_id)
+        if runner is not None:
+            runner.cancel()
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._closing.set)
+        self._thread.join(timeout=5)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop  # noqa: PLC0415 - an extra
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory

@@ -1,0 +1,109 @@
+"""The worker's heart: says that it lives, hears what is to stop, and watches the clock.
+
+A session whose beats fail for too long is taken for dead by everybody else, so it is by us: the
+handlers are asked to end before their jobs can run a second time elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from stoker.desk import Desk
+from stoker.errors import StoreError
+from stoker.worker.context import StopReason
+from stoker.worker.crews import Assignment
+
+logger = logging.getLogger("stoker.worker")
+
+_WATCH_SECONDS = 0.25
+
+
+class Heart:
+    """Beats for one worker, in a thread of its own."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        ttl: int,
+        *,
+        describe: Callable[[], tuple[str, str]],
+        in_hand: Callable[[], Iterable[Assignment]],
+        end: Callable[[Assignment, StopReason], None],
+    ) -> None:
+        self._desk = desk
+        self._ttl = ttl
+        self._describe = describe
+        self._in_hand = in_hand
+        self._end = end
+        self._hurry = threading.Event()
+        self._stopping = False
+        self._lock = threading.Lock()
+        self.session = self._open()
+        self._beaten = time.monotonic()
+
+    def _open(self) -> int:
+        name, info = self._describe()
+        return self._desk.dispatch.open_session(name, info, ttl=self._ttl)
+
+    def look(self) -> None:
+        """Somebody rang for us: beat now, and hear what is to be cancelled."""
+        self._hurry.set()
+
+    def stop(self) -> None:
+        """Stop beating and end the session."""
+        self._stopping = True
+        self._hurry.set()
+
+    def run(self) -> None:
+        """Beat until stopped; between beats look for jobs that ran out of time."""
+        beat_every = self._ttl / 4 / 1e6
+        next_beat = 0.0
+        while not self._stopping:
+            now = time.monotonic()
+            if now >= next_beat or self._hurry.is_set():
+                self._hurry.clear()
+                self._beat()
+                next_beat = now + beat_every
+            self._watch()
+            self._hurry.wait(min(_WATCH_SECONDS, beat_every))
+
+    def _beat(self) -> None:
+        try:
+            beat = self._desk.dispatch.beat(self.session, ttl=self._ttl)
+        except StoreError as error:
+            logger.warning("the heartbeat did not get through: %s", error)
+            if time.monotonic() - self._beaten > self._ttl * 0.9 / 1e6:
+                self.lose()
+            return
+        self._beaten = time.monotonic()
+        if not beat.alive:
+            self.lose()
+            return
+        cancelled = set(beat.cancelled)
+        for assignment in self._in_hand():
+            if assignment.context.job.id in cancelled:
+                self._end(assignment, StopReason.CANCELLED)
+
+    def lose(self) -> None:
+        """We were taken for dead: what we hold is no longer ours. Begin again as somebody new."""
+        with self._lock:
+            lost = self.session
+            logger.warning("this worker's session %d is over; its jobs will run elsewhere", lost)
+            for assignment in self._in_hand():
+                if assignment.context.job.session == lost:
+                    self._end(assignment, StopReason.LOST)
+            try:
+                self.session = self._open()
+                self._beaten = time.monotonic()
+            except StoreError as error:
+                logger.warning("cannot open a new session yet: %s", error)
+
+    def _watch(self) -> None:
+        now = self._desk.store.now()
+        for assignment in self._in_hand():
+            until = assignment.context.job.until
+            if until is not None and until <= now:
+                self._end(assignment, StopReason.TIMEOUT)

@@ -1,0 +1,196 @@
+"""One worker: a session, a ferry, crews and chores, from start to a graceful end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from stoker.desk import Desk
+from stoker.errors import BadInput, StokerError
+from stoker.kernel.glob import glob_matches
+from stoker.kernel.outcome import Released
+from stoker.store.rings import session_ring
+from stoker.watch import give_up_turn, run_chores
+from stoker.worker.context import StopReason
+from stoker.worker.crews import Assignment, Crew, LoopCrew, ThreadCrew
+from stoker.worker.ferry import Ferry
+from stoker.worker.heart import Heart
+from stoker.worker.performing import Middleware, Performer, stopped
+from stoker.worker.tasks import Definition, Place, Tasks
+
+logger = logging.getLogger("stoker.worker")
+
+DEFAULT_TTL = 6_000_000
+"""A dead worker's jobs run again within this time and a quarter; ends of processes are seen
+sooner by their supervisor."""
+
+
+class WorkerSettings(msgspec.Struct, frozen=True):
+    """How a worker works. Times are in seconds."""
+
+    queues: tuple[str, ...]
+    concurrency: int = 10
+    ttl: float = DEFAULT_TTL / 1e6
+    grace: float = 30.0
+    name: str = ""
+    chores: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.queues:
+            raise BadInput("a worker needs at least one queue; name it with --queues")
+        if not 1 <= self.concurrency <= 1000:
+            raise BadInput(f"concurrency must be from 1 to 1000, not {self.concurrency}")
+        if self.ttl < 1:
+            raise BadInput(f"ttl must be at least 1 second, not {self.ttl:g}")
+
+
+class Worker:
+    """Runs jobs in this process until it is stopped."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        tasks: Tasks,
+        settings: WorkerSettings,
+        middleware: Sequence[Middleware] = (),
+    ) -> None:
+        self.settings = settings
+        self._desk = desk
+        self._performer = Performer(desk.store.now, middleware)
+        self._crews: dict[Place, Crew] = {}
+        self._owner = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._heart = Heart(
+            desk,
+            round(settings.ttl * 1e6),
+            describe=self._describe,
+            in_hand=lambda: list(self._ferry.in_hand.values()),
+            end=self._end,
+        )
+        self._ferry = Ferry(
+            desk,
+            tasks,
+            settings.queues,
+            settings.concurrency,
+            crew_for=self._crew_for,
+            session=lambda: self._heart.session,
+            session_lost=self._heart.lose,
+        )
+        self._over = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    @property
+    def session(self) -> int:
+        """The session under which this worker claims now."""
+        return self._heart.session
+
+    @property
+    def finished(self) -> int:
+        """How many jobs have been carried back."""
+        return self._ferry.finished
+
+    def start(self) -> None:
+        """Begin to work, in threads of its own."""
+        self._start("stoker-heart", self._heart.run)
+        self._start("stoker-ferry", self._ferry.run)
+        self._start("stoker-ear", self._listen)
+        if self.settings.chores:
+            self._start("stoker-chores", self._do_chores)
+
+    def stop(self, grace: float | None = None) -> None:
+        """Take nothing new, let what runs end within the grace period, give the rest back."""
+        self._ferry.accepting = False
+        for crew in self._crews.values():
+            for assignment in crew.take_back():
+                self._ferry.done(assignment, Released())
+        self._wait_until_empty(self.settings.grace if grace is None else grace)
+        for assignment in list(self._ferry.in_hand.values()):
+            self._end(assignment, StopReason.SHUTDOWN)
+        self._wait_until_empty(0.5)
+        for assignment in list(self._ferry.in_hand.values()):
+            # It would not end: give its job back all the same; what it still says counts not.
+            self._ferry.done(assignment, stopped(assignment.context.job, StopReason.SHUTDOWN))
+        self._close()
+
+    def _wait_until_empty(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        self._ferry.wake()
+        while self._ferry.in_hand and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def _close(self) -> None:
+        self._ferry.stop()
+        self._heart.stop()
+        self._over.set()
+        for thread in self._threads:
+            thread.join(timeout=10)
+        for crew in self._crews.values():
+            crew.close()
+        try:
+            self._desk.dispatch.close_session(self._heart.session)
+            if self.settings.chores:
+                give_up_turn(self._desk.clerk, self._owner)
+        except StokerError as error:
+            logger.warning("the session could not be closed: %s", error)
+
+    def _start(self, name: str, run: object) -> None:
+        thread = threading.Thread(target=run, name=name, daemon=True)  # type: ignore[arg-type]
+        thread.start()
+        self._threads.append(thread)
+
+    def _crew_for(self, task: Definition) -> Crew:
+        crew = self._crews.get(task.place)
+        if crew is None:
+            kind = LoopCrew if task.place is Place.LOOP else ThreadCrew
+            crew = kind(self._performer, self.settings.concurrency, self._ferry.done)
+            self._crews[task.place] = crew
+        return crew
+
+    def _end(self, assignment: Assignment, reason: StopReason) -> None:
+        """Make a handler end, by force where that is possible."""
+        if assignment.context.stop_reason is not None:
+            return
+        assignment.context.stop(reason)
+        forced = self._crew_for(assignment.task).interrupt(assignment)
+        if not forced and reason is StopReason.TIMEOUT:
+            # Nothing stops a thread: report for it, and let its own word come too late.
+            self._ferry.done(assignment, stopped(assignment.context.job, reason))
+
+    def _listen(self) -> None:
+        listener = self._desk.store.bell.listen()
+        try:
+            while not self._over.is_set():
+                rung = listener.wait(1.0)
+                if session_ring(self._heart.session) in rung:
+                    self._heart.look()
+                if any(glob_matches(queue, name) for name in rung for queue in self._queues()):
+                    self._ferry.wake()
+        finally:
+            listener.close()
+
+    def _queues(self) -> tuple[str, ...]:
+        return self.settings.queues
+
+    def _do_chores(self) -> None:
+        every = min(self.settings.ttl / 4, 2.0)
+        while not self._over.wait(every):
+            try:
+                run_chores(self._desk.clerk, self._owner, keep_turn=True)
+            except StokerError as error:
+                logger.warning("the chores did not get done: %s", error)
+
+    def _describe(self) -> tuple[str, str]:
+        name = self.settings.name or self._owner
+        info = {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "queues": self.settings.queues,
+            "concurrency": self.settings.concurrency,
+        }
+        return name, msgspec.json.encode(info).decode()

@@ -1,0 +1,221 @@
+"""Every benchmark still runs and finds its figures; how good they are is nobody's business here."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from bench import page
+from bench.__main__ import chosen_plan, main, measure, parser
+from bench.benches import BENCHES
+from bench.machine import Machine, filesystem
+from bench.ours import DeskLoop, Loop, StoreLoop
+from bench.plan import DEFAULT, FULL, Plan, Setup, down_to, portions, quietly
+from bench.raw import RawLoop
+from bench.result import Column, Report, Result, Table, Target, markdown
+from bench.stopwatch import percentile, race, ratio
+from stoker.store.sqlite.driver import Sync
+
+TINY = Plan(
+    name="tiny",
+    rounds=1,
+    jobs=200,
+    depths=(200, 400),
+    samples=2,
+    crowds=(2,),
+    seconds=0.01,
+    stock=5_000,
+    threads=(1, 2),
+    enqueues=4,
+    rings=3,
+    idle=0.01,
+    stored=500,
+    churn=4_000,
+)
+MACHINE = Machine("1", "3", "3", "3", "Linux", "a processor", 2, "ext4", 90.0, 200.0)
+SMALL = Table("Speed", (Column("loop"), Column("jobs/s", ",.0f")), (("raw", 1234.5), ("us", None)))
+
+
+def report_of(*targets: Target) -> Report:
+    return Report("2026-01-02", MACHINE, TINY, {"claims": Result((SMALL,), targets)})
+
+
+def run(name: str, folder: Path) -> Result:
+    return BENCHES[name](Setup(TINY, folder, quietly))
+
+
+ROWS = {
+    "claims": [20],
+    "inserts": [6],
+    "depth": [4],
+    "processes": [4],
+    "coalescing": [3],
+    "wakeups": [2, 1],
+    "disk": [2, 11],
+}
+
+
+@pytest.mark.parametrize("name", BENCHES)
+def test_a_benchmark_finds_a_row_of_real_numbers_for_each_contestant(
+    tmp_path: Path, name: str
+) -> None:
+    tables = run(name, tmp_path).tables
+    assert [len(table.rows) for table in tables] == ROWS[name]
+    figures = [
+        cell for table in tables for row in table.rows for cell in row if isinstance(cell, float)
+    ]
+    assert figures
+    assert [figure for figure in figures if not (math.isfinite(figure) and figure >= 0)] == []
+
+
+@pytest.mark.parametrize("name", ["claims", "inserts"])
+def test_half_of_the_raw_speed_is_aimed_at(tmp_path: Path, name: str) -> None:
+    (target,) = run(name, tmp_path).targets
+    assert target.wanted == 0.5
+    assert target.reached > 0
+
+
+def test_a_lone_thread_commits_as_often_as_it_enqueues(tmp_path: Path) -> None:
+    (table,) = run("coalescing", tmp_path).tables
+    commits = {row[:2]: row[4] for row in table.rows}
+    assert commits["raw", 1] == commits["desk", 1] == TINY.enqueues
+    assert commits["desk", 2] in range(2, TINY.enqueues + 1)
+
+
+def test_retention_bounds_the_jobs_on_file_and_the_end_is_empty(tmp_path: Path) -> None:
+    rows = run("disk", tmp_path).tables[1].rows
+    assert [row[0] for row in rows][-2:] == [TINY.churn, "all swept"]
+    assert [row[1] for row in rows] == [*[100] * 10, 0]
+
+
+@pytest.mark.parametrize("make", [RawLoop, StoreLoop, DeskLoop])
+def test_a_loop_hands_out_what_it_was_given_and_forgets_what_is_done(
+    tmp_path: Path, make: Callable[[Path, Sync], Loop]
+) -> None:
+    loop = make(tmp_path / "jobs.db", Sync.NORMAL)
+    loop.fill(5)
+    first = loop.claim(2)
+    assert loop.unfinished() == 5
+    second = loop.swap(first, 2)
+    assert (len(first), len(second), loop.unfinished()) == (2, 2, 3)
+    loop.finish(second)
+    assert loop.unfinished() == 1
+    loop.close()
+
+
+def test_contestants_take_turns_and_the_first_round_does_not_count() -> None:
+    turn = itertools.count(1).__next__
+    assert race({"a": turn, "b": turn}, 2, quietly, "") == {"a": [3, 5], "b": [4, 6]}
+
+
+def test_a_ratio_compares_round_by_round() -> None:
+    assert ratio([10, 1, 30], [20, 2, 30]) == 0.5
+
+
+def test_a_percentile_is_a_value_that_was_measured() -> None:
+    values = [float(value) for value in range(200, 0, -1)]
+    assert [percentile(values, percent) for percent in (0, 50, 99, 100)] == [1, 101, 199, 200]
+
+
+def test_portions_add_up() -> None:
+    assert portions(2_500) == [1_000, 1_000, 500]
+    assert portions(0) == []
+
+
+def test_the_file_system_is_the_one_of_the_innermost_mount(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"a / ext4 rw\nb {tmp_path} xfs rw\nc {tmp_path}/other tmpfs rw\n")
+    monkeypatch.setattr("bench.machine._MOUNTS", mounts)
+    assert filesystem(tmp_path) == "xfs"
+    monkeypatch.setattr("bench.machine._MOUNTS", tmp_path / "missing")
+    assert filesystem(tmp_path) == "an unknown file system"
+
+
+# -- the page ------------------------------------------------------------------------------
+
+
+def test_a_table_is_markdown_with_its_numbers_to_the_right() -> None:
+    lines = ["### Speed", "", "| loop | jobs/s |", "|---|---:|", "| raw | 1,234 |", "| us |  |"]
+    assert markdown(SMALL).splitlines() == lines
+
+
+def test_the_page_gets_new_results_and_keeps_its_words() -> None:
+    old = "# Page\n\n<!-- results begin -->\nold\n<!-- results end -->\n\nMore.\n"
+    new = page.rewritten(old, report_of(Target("be fast", 0.5, 0.6), Target("be sure", 1.0, 0.9)))
+    assert new.startswith("# Page\n\n<!-- results begin -->\n\n- taken on 2026-01-02\n")
+    assert new.endswith("| us |  |\n\n<!-- results end -->\n\nMore.\n")
+    assert "| be fast | 50% | 60% | pass |\n| be sure | 100% | 90% | fail |\n" in new
+    assert "old" not in new
+    assert page.rewritten(new, report_of()).count("### Targets") == 0
+
+
+def test_a_page_without_a_place_for_results_is_refused() -> None:
+    with pytest.raises(SystemExit, match=r"needs exactly one place for results, not 0"):
+        page.rewritten("# Page\n", report_of())
+
+
+def test_the_docs_have_a_place_for_results() -> None:
+    text = page.PAGE.read_text(encoding="utf-8")
+    assert "- taken on 2026-01-02\n" in page.rewritten(text, report_of())
+
+
+# -- the command ---------------------------------------------------------------------------
+
+
+def test_a_run_shows_its_tables_and_leaves_nothing_behind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = measure(["inserts"], TINY, tmp_path)
+    shown = capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+    assert list(report.results) == ["inserts"]
+    assert "### Bulk insert, 1,000 jobs a commit" in shown
+    assert "### Targets" in shown
+    assert msgspec.json.decode(msgspec.json.encode(report))["plan"]["name"] == "tiny"
+
+
+def test_sizes_follow_the_options() -> None:
+    def asked(*words: str) -> Plan:
+        return chosen_plan(parser().parse_args(words))
+
+    assert asked() == DEFAULT
+    assert asked("--full") == FULL
+    assert asked("--rounds", "9").rounds == 9
+    assert asked("--quick", "--depth", "20000").depths == (1_000, 10_000, 20_000)
+    assert down_to(DEFAULT, 5_000_000).depths == FULL.depths
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["speed"], "no benchmark is called 'speed'; there are claims, inserts"),
+        (["claims", "--write"], "--write takes a whole run"),
+        (["--dir", "no/such/folder"], "is no folder"),
+        (["--rounds", "0"], "give a number of at least 1"),
+        (["--quick", "--full"], "not allowed with argument"),
+    ],
+)
+def test_a_wrong_command_is_told_what_is_wrong(
+    words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(words)
+    assert complaint in capsys.readouterr().err
+
+
+def test_the_command_keeps_the_figures_in_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.__main__.QUICK", TINY)
+    file = tmp_path / "figures.json"
+    main(["inserts", "--quick", "--dir", str(tmp_path), "--json", str(file)])
+    kept = msgspec.json.decode(file.read_bytes())
+    assert list(kept["results"]) == ["inserts"]
+    assert kept["results"]["inserts"]["targets"][0]["wanted"] == 0.5

@@ -1,0 +1,40 @@
+"""A process that stays inside a write transaction, right before its commit, until told to go on.
+
+python -m tests.faults.dawdler <file>
+
+It says `inside` when everything but the commit is done, and `done` when that is done too.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import apsw
+
+from stoker.desk import Desk
+from stoker.kernel.job import Job
+from stoker.store.sqlite import SqliteStore
+
+
+def say(word: str) -> None:
+    """One word to whoever watches."""
+    sys.stdout.write(f"{word}\n")
+    sys.stdout.flush()
+
+
+class Dawdler(SqliteStore):
+    """Waits for a line of input before each commit."""
+
+    @contextmanager
+    def _writing(self) -> Iterator[apsw.Connection]:
+        with super()._writing() as connection:
+            yield connection
+            say("inside")
+            sys.stdin.readline()
+
+
+if __name__ == "__main__":
+    Desk(Dawdler(sys.argv[1])).intake.enqueue_many([Job("theirs") for _ in range(3)])
+    say("done")

@@ -1,0 +1,41 @@
+"""Jobs in every state, for tests of the rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker.kernel.job import ENDED, Job, State
+from stoker.kernel.retry import Failure
+
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+NOW = 1_700_000_000 * SECOND
+STARTED = NOW - 10 * SECOND
+
+BROKEN = Failure(("builtins.ValueError", "builtins.Exception"), "broken")
+NO_LEASE = {"token": None, "session": None, "until": None}
+
+_OF_STATE: dict[State, dict[str, Any]] = {
+    State.QUEUED: {},
+    State.RUNNING: {"token": 77, "until": STARTED + DAY, "started_at": STARTED, "attempt": 1},
+    State.WAITING: {"waits_for": "reply:k", "started_at": STARTED, "attempt": 1},
+}
+
+
+def job_in(state: State, **facts: Any) -> Job:
+    """A job in that state, with all the facts that go with it."""
+    usual: dict[str, Any] = {
+        "queue": "q",
+        "id": 5,
+        "state": state,
+        "revision": 3,
+        "due_at": NOW - MINUTE,
+        "scheduled_at": NOW - MINUTE,
+        "created_at": NOW - HOUR,
+    }
+    if state in ENDED:
+        usual |= {"ended_at": NOW - SECOND, "until": NOW + HOUR, "attempt": 1}
+    return Job(**(usual | _OF_STATE.get(state, {}) | facts))

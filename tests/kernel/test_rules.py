@@ -1,0 +1,518 @@
+"""The rules of running: what each asks for, to the letter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.errors import BadInput, IllegalMove
+from stoker.kernel import rules
+from stoker.kernel.change import Change, Note, NoteWrite, Tally, Touch, Write, applied
+from stoker.kernel.job import Job, State
+from stoker.kernel.policy import OnLost, Policy
+from stoker.kernel.queue import QueueSettings, Retention
+from stoker.kernel.retry import Again, Ask, GiveUp
+from stoker.kernel.retry_forms import custom, exponential, fixed
+from stoker.kernel.window import parse_windows
+from tests.kernel.samples import (
+    BROKEN,
+    DAY,
+    HOUR,
+    MINUTE,
+    NO_LEASE,
+    NOW,
+    SECOND,
+    STARTED,
+    job_in,
+)
+
+HOURLY = Policy(repeat="FINISHED, +1 HOUR")
+NOTHING_KEPT = QueueSettings(retention=Retention(0, 0, 0))
+ALL_KEPT = QueueSettings(retention=Retention(None, None, None))
+
+NEXT_ROUND = {
+    **NO_LEASE,
+    "state": State.QUEUED,
+    "due_at": NOW + HOUR,
+    "scheduled_at": NOW + HOUR,
+    "attempt": 0,
+    "crashes": 0,
+    "undecided": False,
+    "waits_for": None,
+    "finished_children": 0,
+    "failed_children": 0,
+    "cancelled_children": 0,
+}
+
+
+def wrote(change: Change, job: Job) -> dict[str, Any]:
+    """What the only write of a Change sets; nothing else is in it."""
+    (write,) = change.writes
+    assert change == Change(writes=(write,))
+    assert write.job == job
+    return dict(write.set)
+
+
+def ending(state: State, kept: int | None, **news: Any) -> dict[str, Any]:
+    until = None if kept is None else NOW + kept
+    return {**NO_LEASE, "state": state, "ended_at": NOW, "until": until, **news}
+
+
+# -- start ---------------------------------------------------------------------------------
+
+
+def test_starting_gives_a_job_its_lease_and_counts_a_try() -> None:
+    job = job_in(State.QUEUED, attempt=2, progress=0.7, error="old", reply=b"r", undecided=True)
+    started = rules.start(job, now=NOW, token=9, session=4, visibility=MINUTE)
+    assert started == msgspec.structs.replace(
+        job,
+        state=State.RUNNING,
+        token=9,
+        session=4,
+        until=NOW + MINUTE,
+        started_at=NOW,
+        attempt=3,
+        revision=4,
+        progress=0.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("timeout", "visibility", "on_lost", "until"),
+    [
+        (None, None, OnLost.REQUEUE, None),
+        (None, 5, OnLost.REQUEUE, NOW + 5),
+        (9, None, OnLost.REQUEUE, NOW + 9),
+        (9, 5, OnLost.REQUEUE, NOW + 5),
+        (5, 9, OnLost.RETRY, NOW + 5),
+        (None, 5, OnLost.STAY, None),
+        (9, 5, OnLost.STAY, NOW + 9),
+    ],
+)
+def test_a_lease_ends_with_its_deadline_or_the_time_limit_whichever_is_first(
+    timeout: int | None, visibility: int | None, on_lost: OnLost, until: int | None
+) -> None:
+    job = job_in(State.QUEUED, policy=Policy(timeout=timeout, on_lost=on_lost))
+    started = rules.start(job, now=NOW, token=9, session=4, visibility=visibility)
+    assert started.until == until
+    assert started.session == (None if on_lost is OnLost.STAY else 4)
+
+
+# -- touch ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("news", "expected"),
+    [
+        ({}, {}),
+        ({"progress": 0.5}, {"progress": 0.5}),
+        ({"visibility": MINUTE}, {"until": NOW + MINUTE}),
+        ({"visibility": 2 * DAY}, {"until": STARTED + DAY}),
+        ({"visibility": 7, "progress": 1.0}, {"until": NOW + 7, "progress": 1.0}),
+    ],
+)
+def test_a_touch_is_guarded_by_the_token_alone(
+    news: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    change = rules.touch(job_in(State.RUNNING), now=NOW, **news)
+    assert change == Change(touches=(Touch(5, 77, expected),))
+
+
+# -- finish --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept"),
+    [(QueueSettings(), HOUR), (ALL_KEPT, None), (QueueSettings(retention=Retention(9)), 9)],
+)
+def test_a_finished_job_is_kept_as_long_as_its_queue_says(
+    settings: QueueSettings, kept: int | None
+) -> None:
+    job = job_in(State.RUNNING, session=4)
+    change = rules.finish(job, now=NOW, result=b"r", settings=settings)
+    assert wrote(change, job) == ending(State.FINISHED, kept, result=b"r")
+
+
+def test_a_finished_job_that_is_not_kept_is_deleted_and_its_parent_told() -> None:
+    job = job_in(State.RUNNING, parent_id=2)
+    change = rules.finish(job, now=NOW, settings=NOTHING_KEPT)
+    assert change == Change(deletes=(job,), tallies=(Tally(2, State.FINISHED),))
+
+
+def test_a_finished_child_tells_its_parent() -> None:
+    change = rules.finish(job_in(State.RUNNING, parent_id=2), now=NOW)
+    assert change.tallies == (Tally(2, State.FINISHED),)
+
+
+def test_success_wipes_out_the_traces_of_earlier_tries() -> None:
+    job = job_in(State.RUNNING, error="old", result=b"old", undecided=True)
+    fields = wrote(rules.finish(job, now=NOW), job)
+    assert fields == ending(State.FINISHED, HOUR, error=None, result=None, undecided=False)
+
+
+def test_a_parent_with_open_children_waits_for_them() -> None:
+    job = job_in(State.RUNNING, open_children=2, policy=HOURLY)
+    fields = wrote(rules.finish(job, now=NOW, result=b"r", payload=b"p"), job)
+    assert fields == {
+        **NO_LEASE,
+        "state": State.WAITING,
+        "waits_for": "children",
+        "result": b"r",
+        "payload": b"p",
+    }
+
+
+def test_a_parent_to_be_cancelled_does_not_wait_for_its_children() -> None:
+    job = job_in(State.RUNNING, open_children=2, cancel_requested=True)
+    fields = wrote(rules.finish(job, now=NOW, result=b"r"), job)
+    assert fields == ending(State.CANCELLED, DAY, result=b"r")
+
+
+def test_a_repeating_job_comes_round_again() -> None:
+    job = job_in(State.RUNNING, policy=HOURLY, attempt=4, crashes=1, finished_children=3)
+    fields = wrote(rules.finish(job, now=NOW, result=b"r", payload=b"p"), job)
+    assert fields == {**NEXT_ROUND, "result": b"r", "payload": b"p"}
+
+
+@pytest.mark.parametrize("facts", [{"cancel_requested": True}, {}], ids=["cancelled", "last run"])
+def test_a_repeating_job_ends_when_somebody_wants_it(facts: dict[str, Any]) -> None:
+    job = job_in(State.RUNNING, policy=HOURLY, **facts)
+    change = rules.finish(job, now=NOW, repeat=bool(facts))
+    assert wrote(change, job) == ending(State.FINISHED, HOUR)
+
+
+def test_a_repeat_that_leaves_the_calendar_ends_the_job_and_says_so() -> None:
+    job = job_in(State.RUNNING, policy=Policy(repeat="SCHEDULED, +7000 YEARS"))
+    fields = wrote(rules.finish(_far(job), now=NOW), _far(job))
+    assert fields["state"] is State.FINISHED
+    assert fields["error"].startswith("it cannot repeat: ")
+
+
+def _far(job: Job) -> Job:
+    return msgspec.structs.replace(job, scheduled_at=200_000_000_000 * SECOND)
+
+
+def test_the_next_round_waits_for_an_open_window_but_remembers_its_hour() -> None:
+    windows = parse_windows("05:00-07:00")
+    policy = Policy(repeat="FINISHED, +1 HOUR", windows=windows)
+    job = job_in(State.RUNNING, policy=policy)
+    fields = wrote(rules.finish(job, now=NOW), job)
+    assert fields["scheduled_at"] == NOW + HOUR
+    assert fields["due_at"] == NOW - NOW % DAY + DAY + 5 * HOUR
+
+
+# -- fail ----------------------------------------------------------------------------------
+
+
+def fail(job: Job, verdict: Again | Ask | GiveUp, **more: Any) -> Change:
+    return rules.fail(job, now=NOW, failure=BROKEN, verdict=verdict, **more)
+
+
+def test_a_job_tried_again_is_due_when_the_verdict_says() -> None:
+    job = job_in(State.RUNNING, undecided=True)
+    assert wrote(fail(job, Again(NOW + 5)), job) == {
+        **NO_LEASE,
+        "state": State.QUEUED,
+        "due_at": NOW + 5,
+        "undecided": False,
+        "error": "broken",
+    }
+
+
+def test_a_verdict_may_bring_a_payload_and_a_rank() -> None:
+    job = job_in(State.RUNNING)
+    fields = wrote(fail(job, Again(NOW, b"p", 0)), job)
+    assert (fields["payload"], fields["rank"]) == (b"p", 0)
+
+
+def test_a_job_whose_handler_must_be_asked_continues_its_try() -> None:
+    job = job_in(State.RUNNING, attempt=3)
+    assert wrote(fail(job, Ask("h")), job) == {
+        **NO_LEASE,
+        "state": State.QUEUED,
+        "undecided": True,
+        "attempt": 2,
+        "error": "broken",
+    }
+
+
+@pytest.mark.parametrize(
+    ("verdict", "error"), [(GiveUp(), "broken"), (GiveUp("enough"), "enough")], ids=["", "reason"]
+)
+def test_a_job_given_up_fails_and_tells_its_parent(verdict: GiveUp, error: str) -> None:
+    job = job_in(State.RUNNING, parent_id=2)
+    (write,) = fail(job, verdict).writes
+    assert write == Write(job, ending(State.FAILED, 30 * DAY, error=error))
+    assert fail(job, verdict).tallies == (Tally(2, State.FAILED),)
+
+
+def test_a_repeating_job_given_up_loses_only_this_run() -> None:
+    job = job_in(State.RUNNING, policy=HOURLY, attempt=2)
+    assert wrote(fail(job, GiveUp()), job) == {**NEXT_ROUND, "error": "broken"}
+    ended = wrote(fail(job, GiveUp(), repeat=False), job)
+    assert ended == ending(State.FAILED, 30 * DAY, error="broken")
+
+
+@pytest.mark.parametrize("verdict", [Again(NOW), Ask("h"), GiveUp("x")])
+def test_a_job_to_be_cancelled_that_fails_is_cancelled(verdict: Again | Ask | GiveUp) -> None:
+    job = job_in(State.RUNNING, cancel_requested=True, policy=HOURLY)
+    assert wrote(fail(job, verdict), job) == ending(State.CANCELLED, DAY, error="broken")
+
+
+# -- expire --------------------------------------------------------------------------------
+
+
+def expire(job: Job, at: int = NOW) -> Change:
+    return rules.expire(job, now=at, dice=0.0)
+
+
+def test_a_lost_job_keeps_its_place_and_counts_a_crash() -> None:
+    job = job_in(State.RUNNING, session=4, crashes=1, attempt=2)
+    assert wrote(expire(job), job) == {
+        **NO_LEASE,
+        "state": State.QUEUED,
+        "crashes": 2,
+        "error": "worker lost in try 2: session 4 is gone",
+    }
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        ({}, "its deadline passed"),
+        ({"session": 4}, "session 4 is gone"),
+        ({"session": 4, "until": NOW}, "its deadline passed"),
+    ],
+)
+def test_a_lost_job_tells_what_ended_its_lease(facts: dict[str, Any], why: str) -> None:
+    job = job_in(State.RUNNING, **facts)
+    assert wrote(expire(job), job)["error"] == f"worker lost in try 1: {why}"
+
+
+def test_the_last_crash_a_job_may_have_parks_it_with_the_evidence() -> None:
+    job = job_in(State.RUNNING, crashes=2, attempt=3, policy=Policy(crash_limit=3))
+    error = "parked after losing 3 workers; worker lost in try 3: its deadline passed"
+    expected = ending(State.FAILED, 30 * DAY, crashes=3, error=error)
+    assert wrote(expire(job), job) == expected
+
+
+def test_a_repeating_job_is_parked_too() -> None:
+    policy = Policy(repeat="FINISHED, +1 HOUR", crash_limit=1)
+    job = job_in(State.RUNNING, policy=policy)
+    assert wrote(expire(job), job)["state"] is State.FAILED
+
+
+def test_a_job_that_must_not_run_twice_fails_when_it_is_lost() -> None:
+    job = job_in(State.RUNNING, policy=Policy(on_lost=OnLost.FAIL))
+    error = "worker lost in try 1: its deadline passed"
+    assert wrote(expire(job), job) == ending(State.FAILED, 30 * DAY, crashes=1, error=error)
+
+
+def test_a_loss_may_be_judged_by_the_retry_policy() -> None:
+    policy = Policy(on_lost=OnLost.RETRY, retry=fixed("9s", limit=1))
+    job = job_in(State.RUNNING, policy=policy)
+    fields = wrote(expire(job), job)
+    assert (fields["state"], fields["due_at"]) == (State.QUEUED, NOW + 9 * SECOND)
+    again = job_in(State.RUNNING, policy=policy, attempt=2, crashes=1)
+    assert wrote(expire(again), again)["state"] is State.FAILED
+
+
+def test_a_try_past_its_limit_has_failed_and_not_crashed() -> None:
+    job = job_in(State.RUNNING, policy=Policy(timeout=10 * SECOND, retry=fixed("1s")), session=4)
+    assert wrote(expire(job), job) == {
+        **NO_LEASE,
+        "state": State.QUEUED,
+        "due_at": NOW + SECOND,
+        "undecided": False,
+        "error": "ran longer than its limit of 10 s",
+    }
+    before = wrote(expire(job, NOW - 1), job)
+    assert before["crashes"] == 1
+
+
+def test_a_reply_that_did_not_come_is_a_failure_of_the_try_that_asked() -> None:
+    job = job_in(State.WAITING, waits_for="reply:order 7")
+    error = "no reply for 'order 7' came in time"
+    expected = ending(State.FAILED, 30 * DAY, error=error, waits_for=None)
+    assert wrote(expire(job), job) == expected
+
+
+def test_a_timeout_with_a_handler_waits_for_the_handler() -> None:
+    job = job_in(State.WAITING, policy=Policy(retry=custom("h")))
+    fields = wrote(expire(job), job)
+    assert (fields["state"], fields["undecided"], fields["waits_for"]) == (
+        State.QUEUED,
+        True,
+        None,
+    )
+
+
+@pytest.mark.parametrize("on_lost", [OnLost.REQUEUE, OnLost.RETRY, OnLost.FAIL])
+def test_a_lost_job_that_was_to_be_cancelled_is(on_lost: OnLost) -> None:
+    policy = Policy(on_lost=on_lost, retry=fixed(0))
+    job = job_in(State.RUNNING, cancel_requested=True, policy=policy)
+    assert wrote(expire(job), job)["state"] is State.CANCELLED
+
+
+@pytest.mark.parametrize(("dice", "delay"), [(0.0, 8), (0.5, 6), (0.75, 5)])
+def test_the_dice_that_were_thrown_decide_how_much_jitter_takes_away(
+    dice: float, delay: int
+) -> None:
+    retry = exponential(base="8s", jitter=0.5)
+    job = job_in(State.RUNNING, policy=Policy(retry=retry, timeout=SECOND))
+    change = rules.expire(job, now=NOW, dice=dice)
+    assert wrote(change, job)["due_at"] == NOW + delay * SECOND
+
+
+# -- release -------------------------------------------------------------------------------
+
+
+def test_a_job_given_back_has_not_been_tried() -> None:
+    job = job_in(State.RUNNING, attempt=3, session=4)
+    change = rules.release(job, now=NOW)
+    assert wrote(change, job) == {**NO_LEASE, "state": State.QUEUED, "attempt": 2}
+
+
+def test_a_job_given_back_may_be_put_off_and_changed() -> None:
+    job = job_in(State.RUNNING)
+    fields = wrote(rules.release(job, now=NOW, due_at=NOW + 9, payload=b"p", error="why"), job)
+    assert (fields["due_at"], fields["payload"], fields["error"]) == (NOW + 9, b"p", "why")
+
+
+def test_a_job_to_be_cancelled_that_is_given_back_is_cancelled() -> None:
+    job = job_in(State.RUNNING, cancel_requested=True)
+    assert wrote(rules.release(job, now=NOW), job) == ending(State.CANCELLED, DAY)
+
+
+# -- wait and wake -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("timeout", "until"), [(None, STARTED + DAY), (MINUTE, NOW + MINUTE), (2 * DAY, STARTED + DAY)]
+)
+def test_a_job_that_waits_gives_up_its_lease_and_expects_no_earlier_answer(
+    timeout: int | None, until: int
+) -> None:
+    job = job_in(State.RUNNING, reply=b"old")
+    change = rules.wait(job, now=NOW, key="k", timeout=timeout)
+    news = {**NO_LEASE, "state": State.WAITING, "until": until, "waits_for": "reply:k"}
+    assert change == Change(
+        writes=(Write(job, {**news, "reply": None}),),
+        notes=(NoteWrite("reply:k", None, expect=0),),
+    )
+
+
+def test_an_answer_that_was_there_before_is_taken_with_its_note() -> None:
+    job = job_in(State.RUNNING, attempt=2)
+    change = rules.wait(job, now=NOW, key="k", kept=Note("reply:k", b"early", revision=6))
+    news = {**NO_LEASE, "state": State.QUEUED, "attempt": 1, "reply": b"early"}
+    assert change == Change(
+        writes=(Write(job, news),), notes=(NoteWrite("reply:k", None, expect=6),)
+    )
+
+
+def test_a_job_to_be_cancelled_does_not_wait() -> None:
+    job = job_in(State.RUNNING, cancel_requested=True)
+    assert wrote(rules.wait(job, now=NOW, key="k"), job) == ending(State.CANCELLED, DAY)
+
+
+def test_a_wait_needs_a_key() -> None:
+    with pytest.raises(BadInput, match="cannot be empty"):
+        rules.wait(job_in(State.RUNNING), now=NOW, key="")
+
+
+@pytest.mark.parametrize("reply", [None, b"", b"r"])
+def test_a_job_that_wakes_continues_the_try_it_was_in(reply: bytes | None) -> None:
+    job = job_in(State.WAITING, attempt=2, until=NOW)
+    expected = {"state": State.QUEUED, "waits_for": None, "until": None, "attempt": 1}
+    if reply is not None:
+        expected["reply"] = reply
+    assert wrote(rules.wake(job, reply=reply), job) == expected
+
+
+def test_a_job_that_never_ran_has_no_try_to_continue() -> None:
+    job = job_in(State.WAITING, waits_for="parent", started_at=None, attempt=0)
+    expected = {"state": State.QUEUED, "waits_for": None, "until": None}
+    assert wrote(rules.wake(job), job) == expected
+
+
+def test_a_schedule_is_never_woken() -> None:
+    job = job_in(State.WAITING, waits_for="tick")
+    with pytest.raises(IllegalMove, match="never runs itself"):
+        rules.wake(job)
+
+
+# -- all rules -----------------------------------------------------------------------------
+
+policies = st.builds(
+    Policy,
+    timeout=st.sampled_from([None, SECOND, DAY]),
+    on_lost=st.sampled_from([OnLost.REQUEUE, OnLost.RETRY, OnLost.FAIL]),
+    crash_limit=st.sampled_from([None, 1, 3]),
+    retry=st.sampled_from([fixed("1s", limit=2), custom("h"), fixed(0)]),
+    repeat=st.sampled_from([None, "FINISHED, +1 HOUR", "every 5m"]),
+)
+facts = st.fixed_dictionaries(
+    {
+        "policy": policies,
+        "attempt": st.integers(1, 5),
+        "crashes": st.integers(0, 5),
+        "open_children": st.integers(0, 2),
+        "cancel_requested": st.booleans(),
+        "undecided": st.booleans(),
+        "parent_id": st.sampled_from([None, 2]),
+        "key": st.sampled_from([None, "k"]),
+    }
+)
+verdicts = st.sampled_from([Again(NOW, b"p", 1), Ask("h"), GiveUp(), GiveUp("x")])
+kept_as = st.sampled_from([QueueSettings(), NOTHING_KEPT, ALL_KEPT])
+
+
+@given(
+    state=st.sampled_from([State.RUNNING, State.WAITING]),
+    facts=facts,
+    verdict=verdicts,
+    settings=kept_as,
+    dice=st.floats(0, 0.999),
+)
+def test_rules_are_pure_and_leave_a_job_whose_facts_fit_together(
+    state: State,
+    facts: dict[str, Any],
+    verdict: Again | Ask | GiveUp,
+    settings: QueueSettings,
+    dice: float,
+) -> None:
+    job = job_in(state, **(facts | ({"cancel_requested": False} if state is State.WAITING else {})))
+    untouched = msgspec.structs.replace(job)
+
+    def all_changes() -> list[Change]:
+        expired = rules.expire(job, now=NOW, dice=dice, settings=settings)
+        if state is State.WAITING:
+            return [expired, rules.wake(job, reply=b"r")]
+        return [
+            expired,
+            rules.finish(job, now=NOW, settings=settings),
+            rules.fail(job, now=NOW, failure=BROKEN, verdict=verdict, settings=settings),
+            rules.release(job, now=NOW, settings=settings),
+            rules.wait(job, now=NOW, key="k", settings=settings),
+        ]
+
+    changes = all_changes()
+    assert changes == all_changes()
+    assert job == untouched
+    for change in changes:
+        for write in change.writes:
+            _fits_together(applied(job, write))
+
+
+def _fits_together(job: Job) -> None:
+    assert (job.token is not None) == (job.state is State.RUNNING)
+    assert (job.waits_for is not None) == (job.state is State.WAITING)
+    assert (job.ended_at is not None) == job.ended
+    assert job.session is None or job.state is State.RUNNING
+    assert min(job.attempt, job.crashes, job.open_children) >= 0
+    assert not (job.ended and job.undecided)

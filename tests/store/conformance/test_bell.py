@@ -1,0 +1,114 @@
+"""Wake-ups: a hint to look, for those whom a committed Change concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from stoker.desk import Desk
+from stoker.kernel.job import Job
+from stoker.kernel.queue import QueueSettings
+from stoker.store import Store
+from stoker.store.bell import Listener
+from stoker.store.rings import session_ring
+from tests.engines import VirtualClock
+from tests.store.conformance.acts import BROKEN, HOUR, SECOND, put, running, take
+
+
+@pytest.fixture
+def ear(store: Store) -> Iterator[Listener]:
+    ear = store.bell.listen()
+    yield ear
+    ear.close()
+
+
+def test_silence_is_an_empty_set(ear: Listener) -> None:
+    assert ear.wait(0) == set()
+
+
+def test_a_new_job_rings_for_its_queue(desk: Desk, ear: Listener, clock: VirtualClock) -> None:
+    put(desk, "now")
+    assert ear.wait(10) == {"now"}
+    put(desk, "later ☃", due_at=clock.now + HOUR)
+    assert ear.wait(10) == {"later ☃"}
+
+
+def test_one_call_rings_for_all_its_queues(desk: Desk, ear: Listener) -> None:
+    desk.intake.enqueue_many([Job("a"), Job("b", key="k"), Job("a")])
+    assert ear.wait(10) == {"a", "b"}
+
+
+def test_rings_that_came_before_the_wait_are_not_missed(desk: Desk, ear: Listener) -> None:
+    for queue in ("a", "b", "c"):
+        put(desk, queue)
+    heard: set[str] = set()
+    while heard != {"a", "b", "c"}:
+        news = ear.wait(10)
+        assert news
+        heard |= news
+    assert ear.wait(0) == set()
+
+
+def test_a_job_that_comes_back_rings_for_its_queue(desk: Desk, ear: Listener) -> None:
+    job = running(desk)
+    ear.wait(10)
+    desk.report.release(job)
+    assert ear.wait(10) == {"q"}
+
+
+def test_a_job_moved_to_another_queue_rings_there(desk: Desk, ear: Listener) -> None:
+    job_id = put(desk)
+    ear.wait(10)
+    desk.control.edit(job_id, {"queue": "other"})
+    assert ear.wait(10) == {"other"}
+
+
+def test_room_made_in_a_limited_queue_rings_for_it(desk: Desk, ear: Listener) -> None:
+    desk.control.configure("q", QueueSettings(capacity=1))
+    job = running(desk)
+    assert ear.wait(10) == {"q"}
+    desk.report.finish(job)
+    assert ear.wait(10) == {"q"}
+
+
+def test_the_end_of_a_job_in_a_queue_without_limits_rings_for_nobody(
+    desk: Desk, ear: Listener
+) -> None:
+    jobs = [running(desk), running(desk)]
+    ear.wait(10)
+    desk.report.finish(jobs[0])
+    desk.report.fail(jobs[1], BROKEN)
+    assert ear.wait(0) == set()
+
+
+def test_new_settings_ring_for_their_queue(desk: Desk, ear: Listener) -> None:
+    desk.control.configure("q", QueueSettings(paused=False, capacity=3))
+    assert ear.wait(10) == {"q"}
+
+
+def test_a_request_to_cancel_rings_for_the_worker(desk: Desk, ear: Listener) -> None:
+    session = desk.dispatch.open_session(ttl=SECOND)
+    put(desk)
+    job = take(desk, session=session)
+    ear.wait(10)
+    desk.control.cancel(job.id)
+    assert ear.wait(10) == {session_ring(session)}
+
+
+def test_every_listener_hears_every_ring_and_none_after_it_closed(
+    desk: Desk, store: Store, ear: Listener
+) -> None:
+    other = store.bell.listen()
+    put(desk)
+    assert (ear.wait(10), other.wait(10)) == ({"q"}, {"q"})
+    other.close()
+    put(desk)
+    assert ear.wait(10) == {"q"}
+
+
+def test_a_claim_rings_for_nobody(desk: Desk, ear: Listener) -> None:
+    put(desk)
+    ear.wait(10)
+    take(desk)
+    assert ear.wait(0) == set()

@@ -1,0 +1,229 @@
+"""Answers from outside: they find the job that waits for them, early, late or in time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stoker.desk import Desk, Reply
+from stoker.errors import BadInput, LeaseLost
+from stoker.kernel.change import Change, NoteWrite
+from stoker.kernel.job import Job, State
+from stoker.kernel.outcome import Awaits
+from stoker.kernel.policy import Policy
+from stoker.store import Store
+from stoker.watch.recover import recover
+from tests.engines import VirtualClock
+from tests.store.conformance.acts import (
+    HOUR,
+    MINUTE,
+    SECOND,
+    put,
+    running,
+    seen,
+    snapshot,
+    state,
+    take,
+    take_all,
+)
+
+KEYS = ["k", "order 7", "näme ☃", "a:b*?['\"]\n", "reply:k", "x" * 500]
+
+
+def asking(desk: Desk, key: str = "k", **facts: Any) -> Job:
+    """A job that waits for an answer."""
+    return desk.report.wait(running(desk, **facts), Awaits(key))
+
+
+def test_a_waiting_job_holds_no_worker_and_is_given_to_nobody(desk: Desk) -> None:
+    job = asking(desk)
+    assert (job.state, job.waits_for) == (State.WAITING, "reply:k")
+    assert (job.token, job.session) == (None, None)
+    assert take_all(desk) == []
+    with pytest.raises(LeaseLost):
+        desk.report.finish(running_copy(job))
+
+
+def running_copy(job: Job) -> Job:
+    """What the worker still has in hand."""
+    return Job("q", id=job.id, state=State.RUNNING, token=1001, revision=1, attempt=1)
+
+
+@pytest.mark.parametrize("key", KEYS, ids=range(len(KEYS)))
+@pytest.mark.parametrize("answer", [b"yes", b"", b"\x00\xff", b"a" * 100_000], ids=range(4))
+def test_an_answer_wakes_the_job_that_waits_for_its_key(
+    desk: Desk, key: str, answer: bytes
+) -> None:
+    job = asking(desk, key)
+    assert desk.control.reply(key, answer) is Reply.DELIVERED
+    woken = seen(desk, job.id)
+    assert (woken.state, woken.waits_for, woken.reply) == (State.QUEUED, None, answer)
+    assert take(desk).reply == answer
+
+
+def test_an_answered_job_goes_on_with_the_same_try_in_its_old_place(
+    desk: Desk, clock: VirtualClock
+) -> None:
+    job = asking(desk)
+    rival = put(desk)
+    clock.pass_(5)
+    desk.control.reply("k", b"1")
+    first, second = desk.dispatch.claim(["q"], 2)
+    assert [first.id, second.id] == [job.id, rival]
+    assert first.attempt == 1
+
+
+def test_of_two_waiting_jobs_each_gets_its_own_answer(desk: Desk) -> None:
+    left, right = asking(desk, "left"), asking(desk, "right")
+    desk.control.reply("right", b"r")
+    assert (state(desk, left.id), state(desk, right.id)) == (State.WAITING, State.QUEUED)
+    desk.control.reply("left", b"l")
+    assert (seen(desk, left.id).reply, seen(desk, right.id).reply) == (b"l", b"r")
+
+
+def test_two_jobs_that_wait_for_one_key_are_answered_one_after_the_other(desk: Desk) -> None:
+    first, second = asking(desk), asking(desk)
+    desk.control.reply("k", b"1")
+    assert (state(desk, first.id), state(desk, second.id)) == (State.QUEUED, State.WAITING)
+    desk.control.reply("k", b"2")
+    assert seen(desk, second.id).reply == b"2"
+
+
+def test_a_job_may_ask_again_and_forgets_the_old_answer(desk: Desk) -> None:
+    asking(desk)
+    desk.control.reply("k", b"1")
+    again = desk.report.wait(take(desk), Awaits("other"))
+    assert (again.state, again.reply, again.attempt) == (State.WAITING, None, 1)
+    desk.control.reply("other", b"2")
+    assert take(desk).reply == b"2"
+
+
+# -- early answers -------------------------------------------------------------------------
+
+
+def test_an_answer_that_comes_before_the_question_is_kept_for_it(desk: Desk) -> None:
+    job = running(desk)
+    assert desk.control.reply("k", b"early") is Reply.KEPT
+    after = desk.report.wait(job, Awaits("k"))
+    assert (after.state, after.reply, after.waits_for) == (State.QUEUED, b"early", None)
+    again = take(desk)
+    assert (again.id, again.attempt, again.reply) == (job.id, 1, b"early")
+
+
+def test_an_early_answer_serves_one_job_only(desk: Desk) -> None:
+    first, second = running(desk), running(desk)
+    desk.control.reply("k", b"early")
+    desk.report.wait(first, Awaits("k"))
+    assert desk.report.wait(second, Awaits("k")).state is State.WAITING
+
+
+def test_a_second_early_answer_is_ignored(desk: Desk) -> None:
+    assert desk.control.reply("k", b"first") is Reply.KEPT
+    assert desk.control.reply("k", b"second") is Reply.REPEATED
+    assert desk.report.wait(running(desk), Awaits("k")).reply == b"first"
+
+
+def test_an_answer_nobody_asks_for_is_kept_for_a_minute_and_no_longer(
+    desk: Desk, store: Store, clock: VirtualClock
+) -> None:
+    desk.control.reply("k", b"old")
+    clock.now += MINUTE - 1
+    assert store.notes(["reply:k"])["reply:k"].value == b"old"
+    clock.now += 1
+    assert store.notes(["reply:k"]) == {}
+    assert desk.report.wait(running(desk), Awaits("k")).state is State.WAITING
+
+
+def test_after_an_old_answer_has_gone_a_new_one_is_kept(desk: Desk, clock: VirtualClock) -> None:
+    desk.control.reply("k", b"old")
+    clock.now += MINUTE
+    assert desk.control.reply("k", b"new") is Reply.KEPT
+    assert desk.report.wait(running(desk), Awaits("k")).reply == b"new"
+
+
+def test_an_answer_that_overtakes_the_waiting_job_is_not_lost(desk: Desk, store: Store) -> None:
+    job = running(desk)
+    kept = Change(notes=(NoteWrite("reply:k", b"in between", expect=0),))
+    look = store.notes
+
+    def overtaken(keys: list[str]) -> object:
+        found = look(keys)
+        store.transact([kept])
+        return found
+
+    store.notes = overtaken  # type: ignore[method-assign,assignment]
+    after = desk.report.wait(job, Awaits("k"))
+    assert (after.state, after.reply) == (State.QUEUED, b"in between")
+
+
+# -- late and unknown answers --------------------------------------------------------------
+
+
+def test_a_second_answer_changes_nothing_for_the_job(desk: Desk, store: Store) -> None:
+    job = asking(desk)
+    desk.control.reply("k", b"first")
+    before = snapshot(store)
+    assert desk.control.reply("k", b"second") is Reply.KEPT
+    assert snapshot(store) == before
+    assert seen(desk, job.id).reply == b"first"
+
+
+@pytest.mark.parametrize("end", ["finished", "cancelled", "timed out", "deleted"])
+def test_an_answer_that_comes_too_late_does_no_harm(
+    desk: Desk, store: Store, clock: VirtualClock, end: str
+) -> None:
+    job = running(desk)
+    waiting = desk.report.wait(job, Awaits("k", timeout=SECOND))
+    if end == "finished":
+        desk.control.reply("k", b"1")
+        desk.report.finish(take(desk))
+    elif end == "cancelled":
+        desk.control.cancel(waiting.id)
+    elif end == "deleted":
+        desk.control.delete(waiting.id)
+    else:
+        clock.pass_(1)
+        recover(desk.clerk)
+    before = snapshot(store)
+    assert desk.control.reply("k", b"late") is Reply.KEPT
+    assert snapshot(store) == before
+
+
+def test_an_answer_with_another_key_wakes_nobody(desk: Desk, store: Store) -> None:
+    asking(desk, "k")
+    before = snapshot(store)
+    for key in ("K", "k ", "", "reply:k", "*"):
+        assert desk.control.reply(key, b"x") is Reply.KEPT
+    assert snapshot(store) == before
+
+
+# -- waiting -------------------------------------------------------------------------------
+
+
+def test_a_question_without_a_key_is_refused(desk: Desk) -> None:
+    job = running(desk)
+    with pytest.raises(BadInput, match="cannot be empty"):
+        desk.report.wait(job, Awaits(""))
+    assert desk.report.finish(job).state is State.FINISHED
+
+
+def test_a_job_to_be_cancelled_does_not_begin_to_wait(desk: Desk) -> None:
+    job = running(desk)
+    desk.control.cancel(job.id)
+    assert desk.report.wait(job, Awaits("k")).state is State.CANCELLED
+
+
+def test_a_waiting_job_can_be_cancelled_at_once(desk: Desk) -> None:
+    job = asking(desk)
+    after = desk.control.cancel(job.id)
+    assert (after.state, after.waits_for) == (State.CANCELLED, None)
+
+
+def test_a_job_may_wait_as_long_as_it_says(desk: Desk, clock: VirtualClock) -> None:
+    job = running(desk, policy=Policy(timeout=None))
+    after = desk.report.wait(job, Awaits("k", timeout=HOUR))
+    assert after.until == clock.now + HOUR
+    clock.now += HOUR - 1
+    assert recover(desk.clerk) == 0
+    assert desk.control.reply("k", b"just in time") is Reply.DELIVERED

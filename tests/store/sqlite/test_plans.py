@@ -1,0 +1,212 @@
+"""How SQLite goes about each statement: by the index that was made for it, never by looking at
+every job, and without sorting."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
+from typing import Any
+
+import apsw
+import apsw.ext
+import pytest
+
+from stoker.store.files import statements
+from stoker.store.sqlite import SqliteStore
+from stoker.store.sqlite.rows import COLUMNS
+from tests.engines import VirtualClock
+from tests.store.sqlite.busy_day import STEPS, desk_at
+
+PACKAGE = "stoker.store.sqlite.sql"
+
+BY_ID = "SEARCH job USING INTEGER PRIMARY KEY (rowid=?)"
+IN_LANE = "SEARCH job USING INDEX job_laned (queue=? AND lane=? AND bucket=?"
+
+HOT = {
+    # claiming
+    "next_bucket": ["SEARCH job USING INDEX job_ready (queue=? AND bucket>?)"],
+    "due_in_bucket": ["SEARCH job USING INDEX job_ready (queue=? AND bucket=? AND due_at<?)"],
+    "next_bucket_of_lane": [
+        "SEARCH job USING COVERING INDEX job_laned (queue=? AND lane=? AND bucket>?)"
+    ],
+    "due_in_lane": [f"{IN_LANE} AND (due_at,second)>(?,?) AND due_at<?)"],
+    "next_bucket_of_heads": ["SEARCH head USING COVERING INDEX head_open (queue=? AND bucket>?)"],
+    "heads_in_bucket": [
+        "SEARCH head USING COVERING INDEX head_open (queue=? AND bucket=? AND due_at<?)"
+    ],
+    "job": [BY_ID],
+    "start": [BY_ID, "LIST SUBQUERY 1", "SCAN json_each VIRTUAL TABLE INDEX 1:"],
+    "alive": ["SEARCH session USING INTEGER PRIMARY KEY (rowid=?)"],
+    # committing
+    "take_ids": ["SEARCH counter USING PRIMARY KEY (name=?)"],
+    "guard": [BY_ID],
+    "holder_unique": ["SEARCH job USING INDEX job_unique (unique_key=?)"],
+    "holder_ref": ["SEARCH job USING COVERING INDEX job_ref (ref=?)"],
+    "drop_job_guarded": [BY_ID],
+    "tally": [BY_ID],
+    "note_revision": ["SEARCH note USING PRIMARY KEY (key=?)"],
+    # the books
+    "queue_by_name": ["SEARCH queue USING INDEX sqlite_autoindex_queue_1 (name=?)"],
+    "key_use": ["SEARCH key_use USING PRIMARY KEY (queue=? AND key=?)"],
+    "foremost": ["SEARCH job USING COVERING INDEX job_laned (queue=? AND lane=? AND bucket=?)"],
+    "shut_lane": ["SEARCH head USING PRIMARY KEY (queue=? AND lane=? AND bucket>?)"],
+    "open_lane": ["SEARCH head USING PRIMARY KEY (queue=? AND lane=?)"],
+    # looking, every few seconds
+    "overdue_of": ["SEARCH job USING COVERING INDEX job_running (session=? AND until<?)"],
+    "overdue_unbound": ["SEARCH job USING COVERING INDEX job_running (session=? AND until<?)"],
+    "overdue_waits": ["SEARCH job USING COVERING INDEX job_waiting_until (until>? AND until<?)"],
+    "forgettable": ["SEARCH job USING INDEX job_kept_until (until>? AND until<?)"],
+    "cancelled": ["SEARCH job USING COVERING INDEX job_cancelling (session=?)"],
+}
+
+SEARCHES = {
+    "leaseholders": {"job_running", "job_running (session>?)"},
+    "next_due": {
+        "job_ready (queue=?)",
+        "job_ready (queue=? AND bucket>?)",
+        "job_ready (queue=? AND bucket=? AND due_at>?)",
+    },
+}
+"""Statements of several parts: how they find jobs."""
+
+MAY_BE_SCANNED = {
+    "json_each": "the values that the call itself brought",
+    "CONSTANT": "no table at all",
+    "holder": "one row a session that holds leases, each found by a search",
+    "rung": "one row a bucket of a queue, each found by a search",
+    "queue": "a few hundred rows with their counters",
+    "policy": "a thousand rows at most",
+    "session": "one row a worker",
+    "lock": "one row a chore",
+    "note": "kept replies, a minute each",
+}
+
+MAY_SCAN_AN_INDEX_OF_JOBS = {
+    "job_adrift": "it holds none but those that are asked for",
+}
+
+MAY_SORT = {
+    "held_by": "what one dead session held, so that the oldest are recovered first",
+}
+
+
+def named_statements() -> dict[str, str]:
+    files = [
+        entry.name
+        for entry in resources.files(PACKAGE).iterdir()
+        if entry.name.endswith(".sql") and not entry.name[0].isdigit()
+    ]
+    named = {name: text for file in files for name, text in statements(PACKAGE, file).items()}
+    return {name: completed(text) for name, text in named.items()}
+
+
+def completed(text: str) -> str:
+    """The statement as it is run: with the columns of a job where it asks for them."""
+    asked = text.replace("-- COLUMNS", f"SELECT {COLUMNS}")
+    return f"{asked} {COLUMNS}" if asked.endswith("RETURNING") else asked
+
+
+def plan(connection: apsw.Connection, sql: str, value: Any = None) -> list[str]:
+    count = apsw.ext.query_info(connection, sql).bindings_count
+    return explained(connection, sql, (value,) * count)
+
+
+def explained(connection: apsw.Connection, sql: str, values: Any) -> list[str]:
+    return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
+
+
+def scans(steps: list[str]) -> list[str]:
+    """The steps that look at all rows of something that may be large."""
+    return [
+        step
+        for step in steps
+        if (scanned := re.match(r"SCAN (?!\d+-ROW)(\w+)(?: USING COVERING INDEX (\w+))?", step))
+        and scanned[1] not in MAY_BE_SCANNED
+        and scanned[2] not in MAY_SCAN_AN_INDEX_OF_JOBS
+    ]
+
+
+def sorts(steps: list[str]) -> bool:
+    return any("TEMP B-TREE" in step for step in steps)
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_a_hot_statement_goes_by_its_index(name: str, store: SqliteStore) -> None:
+    assert plan(store._writer, named_statements()[name]) == HOT[name]
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_every_part_of_a_hot_statement_goes_by_its_index(name: str, store: SqliteStore) -> None:
+    steps = plan(store._reader, named_statements()[name])
+    found = [re.match(r"SEARCH job USING (?:COVERING )?INDEX (.*)", step) for step in steps]
+    assert {search[1] for search in found if search} == SEARCHES[name]
+
+
+@pytest.mark.parametrize("value", [None, 0, 2**62, "text", b"bytes"])
+def test_no_bound_value_changes_a_plan(value: Any, store: SqliteStore) -> None:
+    for connection in (store._writer, store._reader):
+        changed = [
+            name
+            for name, expected in HOT.items()
+            if plan(connection, named_statements()[name], value) != expected
+        ]
+        assert changed == []
+
+
+def test_no_named_statement_looks_at_all_jobs(store: SqliteStore) -> None:
+    plans = {name: plan(store._writer, sql) for name, sql in named_statements().items()}
+    assert {name: scans(steps) for name, steps in plans.items() if scans(steps)} == {}
+    assert plans.keys() >= HOT.keys() | SEARCHES.keys() | MAY_SORT.keys()
+
+
+def test_no_named_statement_sorts(store: SqliteStore) -> None:
+    plans = {name: plan(store._writer, sql) for name, sql in named_statements().items()}
+    assert {name for name, steps in plans.items() if sorts(steps)} == MAY_SORT.keys()
+
+
+def test_the_scan_of_a_new_statement_is_noticed(store: SqliteStore) -> None:
+    assert scans(plan(store._writer, "SELECT id FROM job WHERE name = ?")) == ["SCAN job"]
+    aliased = "SELECT old.id FROM job AS old WHERE old.created_at < ? ORDER BY old.due_at"
+    assert scans(plan(store._writer, aliased)) == ["SCAN old"]
+    assert sorts(plan(store._writer, aliased))
+
+
+def is_a_filter(sql: str) -> bool:
+    """Filters give a page of jobs in order of arrival, whatever they were found by."""
+    return sql.startswith(f"SELECT {COLUMNS} FROM job WHERE 1 AND ")  # noqa: S608
+
+
+@contextmanager
+def overheard(*connections: apsw.Connection) -> Iterator[dict[str, Any]]:
+    """All statements that are run, each with values that it was run with."""
+    heard: dict[str, Any] = {}
+
+    def hear(_: apsw.Cursor, sql: str, values: Any) -> bool:
+        heard[sql] = values
+        return True
+
+    for connection in connections:
+        connection.exec_trace = hear
+    yield heard
+    for connection in connections:
+        connection.exec_trace = None
+
+
+def test_no_statement_of_a_whole_day_looks_at_all_jobs_or_sorts(
+    store: SqliteStore, clock: VirtualClock
+) -> None:
+    with overheard(store._writer, store._reader) as heard:
+        for step in STEPS:
+            step(desk_at(store), clock)
+    plans = {
+        sql: explained(store._writer, sql, values)
+        for sql, values in heard.items()
+        if re.search(r"\bjob\b", sql)
+    }
+    may_sort = {named_statements()[name] for name in MAY_SORT}
+    sorting = {sql for sql, steps in plans.items() if sorts(steps)} - may_sort
+    assert {sql: steps for sql, steps in plans.items() if scans(steps)} == {}
+    assert {sql for sql in sorting if not is_a_filter(sql)} == set()
+    assert len(plans) > 20
