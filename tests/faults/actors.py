@@ -71,7 +71,6 @@ class Producer:
                     self._actor.pause(0.2)
                 else:
                     self._place(self._next())
-            self._actor.pause(0.02)
 
     def _is_full(self) -> bool:
         views = self._actor.desk.store.survey()
@@ -81,14 +80,14 @@ class Producer:
         self._batches += 1
         dice, now = self._actor.dice, self._actor.now()
         batch = f"{self._actor.name}/{self._batches}"
-        size = 1 if dice.random() < 0.3 else dice.randint(2, 25)
+        size = dice.choices([1, dice.randint(2, 20), dice.randint(50, 200)], [30, 67, 3])[0]
         delays = [dice.randint(1, 1_500_000) if dice.random() < 0.15 else 0 for _ in range(size)]
         return Offer(
             at=now,
             batch=batch,
             tags=[f"{batch}.{i}" for i in range(size)],
             dues=[now + delay if delay else 0 for delay in delays],
-            refs=dice.random() < 0.25,
+            refs=dice.random() < 0.5,
         )
 
     def _place(self, offer: Offer) -> None:
@@ -106,6 +105,7 @@ class Producer:
             journal.write(Declined(at=self._actor.now(), batch=offer.batch))
             return
         ids = [placement.id for placement in placements]
+        self._actor.pause(0.03)  # an answer takes its time, and many a kill comes before it
         journal.write(Placed(at=self._actor.now(), batch=offer.batch, ids=ids))
 
 

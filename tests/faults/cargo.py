@@ -24,7 +24,7 @@ QUEUES = {
 }
 
 _STUBBORN = Policy(crash_limit=None, retry=fixed("30ms", limit=3))
-_FRAGILE = Policy(crash_limit=3, retry=fixed("30ms", limit=1))
+_FRAGILE = Policy(crash_limit=1, retry=fixed("30ms", limit=1))
 
 _LONG = 3000
 """Long enough for engines that keep long payloads apart."""

@@ -44,7 +44,7 @@ def _ends(evidence: Evidence) -> dict[str, int]:
     states = Counter(job.state for job in evidence.jobs)
     ended = {s.name.lower(): states[s] for s in (State.FINISHED, State.FAILED, State.CANCELLED)}
     parked = sum((job.error or "").startswith("parked") for job in evidence.jobs)
-    return {**ended, "parked (among the failed)": parked}
+    return {**ended, "parked": parked}
 
 
 def _reports(evidence: Evidence) -> dict[str, int]:

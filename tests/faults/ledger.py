@@ -168,6 +168,14 @@ def _exceeds(used: int, limit: int | None) -> bool:
     return limit is not None and used > limit
 
 
+def overspent(evidence: Evidence) -> Iterator[str]:
+    """Jobs that cost more workers than their policy allows."""
+    for job in evidence.jobs:
+        limit = job.policy.crash_limit
+        if limit is not None and job.crashes > limit:
+            yield f"job {job.id} lost {job.crashes} workers and may lose {limit}"
+
+
 def stuck(evidence: Evidence) -> Iterator[str]:
     """Jobs that live though all work is done."""
     for job in evidence.jobs:
@@ -202,6 +210,7 @@ CHECKS: Mapping[str, Callable[[Evidence], Iterator[str]]] = {
     "stolen": stolen,
     "early": early,
     "crowded": crowded,
+    "overspent": overspent,
     "stuck": stuck,
     "drift": drift,
 }

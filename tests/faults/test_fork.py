@@ -14,8 +14,8 @@ import pytest
 
 from stoker.desk import Desk
 from stoker.kernel.job import Job, State
-from stoker.store.open import open_store
 from stoker.store import Store
+from stoker.store.open import open_store
 
 LONGEST_LIFE = 60
 """Seconds after which a child that hangs is ended by the system."""

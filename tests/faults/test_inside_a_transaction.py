@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -143,16 +144,24 @@ def test_the_file_is_whole_after_a_kill_inside_a_transaction(file: Path) -> None
     connection.close()
 
 
-def test_giving_up_the_wait_at_the_gate_opens_it_for_nobody_later(tmp_path: Path) -> None:
+def test_an_interrupted_wait_at_the_gate_keeps_nobody_out(tmp_path: Path) -> None:
     path = os.fspath(tmp_path / "gate")
-    holder, fickle, hasty = Gate(path, PATIENCE), Gate(path, 0.05), Gate(path, 0.05)
-    with holder:
-        for _ in range(3):
-            with pytest.raises(StoreLocked), fickle:
-                pytest.fail("two were behind the gate")
-    fickle._timeout = PATIENCE
-    for _ in range(10):
-        with fickle, pytest.raises(StoreLocked), hasty:
-            pytest.fail("two were behind the gate")
-    for gate in (holder, fickle, hasty):
+    holder, interrupted, other = (Gate(path, PATIENCE) for _ in range(3))
+    with holder, interruption(after=0.05), pytest.raises(KeyboardInterrupt), interrupted:
+        pytest.fail("two were behind the gate")
+    with other:
+        pass
+    for gate in (holder, interrupted, other):
         gate.close()
+
+
+@contextmanager
+def interruption(after: float) -> Iterator[None]:
+    """What Ctrl-C does, some seconds from now."""
+    waiting = threading.get_ident()
+    timer = threading.Timer(after, signal.pthread_kill, [waiting, signal.SIGINT])
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()

@@ -319,6 +319,13 @@ def test_more_than_fits_in_a_look_from_outside_is_crowded() -> None:
     }
 
 
+def test_a_job_that_lost_more_workers_than_it_may_is_overspent() -> None:
+    job = msgspec.structs.replace(finished(1, "b.0"), crashes=4)
+    assert found(evidence([job], [offer("b.0")])) == {
+        "overspent": ["job 1 lost 4 workers and may lose 3"]
+    }
+
+
 # -- the store in the end ------------------------------------------------------------------
 
 

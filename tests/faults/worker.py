@@ -12,7 +12,7 @@ import time
 from stoker.desk import Desk
 from stoker.errors import Refused, StokerError, StoreError
 from stoker.kernel.job import Job
-from stoker.kernel.outcome import Failed, Finished, Outcome, Released
+from stoker.kernel.outcome import Failed, Finished, Released
 from stoker.kernel.retry import Failure
 from stoker.store import Claim
 from tests.faults.cargo import QUEUES, cargo_of, draft
@@ -29,6 +29,8 @@ from tests.faults.journal import (
     Ruled,
     Try,
 )
+
+Outcome = Finished | Failed | Released
 
 TTL = 2_000_000
 _BEAT_EVERY = 400_000

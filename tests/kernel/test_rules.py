@@ -186,14 +186,15 @@ def test_a_repeating_job_ends_when_somebody_wants_it(facts: dict[str, Any]) -> N
 
 
 def test_a_repeat_that_leaves_the_calendar_ends_the_job_and_says_so() -> None:
-    job = job_in(State.RUNNING, policy=Policy(repeat="SCHEDULED, +7000 YEARS"))
-    fields = wrote(rules.finish(_far(job), now=NOW), _far(job))
-    assert fields["state"] is State.FINISHED
-    assert fields["error"].startswith("it cannot repeat: ")
-
-
-def _far(job: Job) -> Job:
-    return msgspec.structs.replace(job, scheduled_at=200_000_000_000 * SECOND)
+    year_9500 = 237_600_000_000 * SECOND
+    policy = Policy(repeat="SCHEDULED, +999 YEARS")
+    job = job_in(State.RUNNING, policy=policy, scheduled_at=year_9500)
+    finished = wrote(rules.finish(job, now=NOW), job)
+    assert finished["state"] is State.FINISHED
+    assert finished["error"].startswith("it cannot repeat: ")
+    failed = wrote(fail(job, GiveUp()), job)
+    assert failed["state"] is State.FAILED
+    assert failed["error"].startswith("broken; it cannot repeat: ")
 
 
 def test_the_next_round_waits_for_an_open_window_but_remembers_its_hour() -> None:

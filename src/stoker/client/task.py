@@ -18,7 +18,11 @@ from stoker.kernel.job import Job
 from stoker.kernel.queue import units
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stoker.client.app import Stoker
+    from stoker.desk import Desk
+    from stoker.worker.performing import Middleware
     from stoker.worker.tasks import Definition
 
 P = ParamSpec("P")
@@ -119,6 +123,10 @@ class Task(Generic[P, R]):
             raise BadInput(f"no option {', '.join(sorted(unknown))}; there are {known}")
         options = msgspec.structs.replace(self._options, **said)
         return Task(self._app, self._definition, self._function, options)
+
+    def workplace(self) -> tuple[Definition, Desk, Sequence[Middleware]]:
+        """What a process needs that is to run this task's handler and nothing else."""
+        return self._definition, self._app.desk, self._app.middleware
 
     @property
     def returns(self) -> Any:

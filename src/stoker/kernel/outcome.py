@@ -43,7 +43,13 @@ class Awaits(msgspec.Struct, frozen=True, tag=True):
     timeout: int | None = None
 
 
-Outcome = Finished | Failed | Released | Awaits
+class Crashed(msgspec.Struct, frozen=True, tag=True):
+    """Whoever ran it died on it: as good as a lost lease, only known at once."""
+
+    evidence: str
+
+
+Outcome = Crashed | Finished | Failed | Released | Awaits
 
 
 def change_for(
@@ -83,6 +89,8 @@ def change_for(
             kept=kept,
             settings=settings,
         )
+    if isinstance(outcome, Crashed):
+        return rules.lose(job, now=now, dice=dice, evidence=outcome.evidence, settings=settings)
     failure = outcome.failure
     verdict = outcome.verdict or decide(
         job.policy.retry, failures=job.failures, failure=failure, now=now, dice=dice

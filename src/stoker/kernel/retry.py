@@ -239,7 +239,7 @@ def _names(name: str, kind: str) -> bool:
 # --- Verdicts ----------------------------------------------------------------------------------
 
 
-class Again(msgspec.Struct, frozen=True):
+class Again(msgspec.Struct, frozen=True, tag=True):
     """Try again at this time; with another payload or rank, if given."""
 
     at: int
@@ -247,13 +247,13 @@ class Again(msgspec.Struct, frozen=True):
     rank: int | None = None
 
 
-class GiveUp(msgspec.Struct, frozen=True):
+class GiveUp(msgspec.Struct, frozen=True, tag=True):
     """The job has failed for good; the reason, if given, replaces the failure's message."""
 
     reason: str | None = None
 
 
-class Ask(msgspec.Struct, frozen=True):
+class Ask(msgspec.Struct, frozen=True, tag=True):
     """Only the handler of this name can tell, and it is not here."""
 
     name: str

@@ -164,14 +164,23 @@ def expire(job: Job, *, now: int, dice: float, settings: QueueSettings = DEFAULT
     if timed_out is not None:
         failure = Failure(("stoker.Timeout",), timed_out, timeout=True)
         return _judge(job, now, failure, dice, settings)
+    return lose(job, now=now, dice=dice, evidence=_evidence(job, now), settings=settings)
+
+
+def lose(
+    job: Job, *, now: int, dice: float, evidence: str, settings: QueueSettings = DEFAULTS
+) -> Change:
+    """Whoever had the job is gone: it goes by its policy, and the crash is counted."""
     lost = _REPLACE(job, crashes=job.crashes + 1)
-    change = _after_loss(lost, now, dice, settings)
+    failure = Failure(("stoker.WorkerLost",), evidence, lost=True)
+    change = _after_loss(lost, now, failure, dice, settings)
     writes = tuple(Write(job, {"crashes": lost.crashes, **w.set}) for w in change.writes)
     return _REPLACE(change, writes=writes)
 
 
-def _after_loss(job: Job, now: int, dice: float, settings: QueueSettings) -> Change:
-    failure = Failure(("stoker.WorkerLost",), _evidence(job, now), lost=True)
+def _after_loss(
+    job: Job, now: int, failure: Failure, dice: float, settings: QueueSettings
+) -> Change:
     limit, on_lost = job.policy.crash_limit, job.policy.on_lost
     if limit is not None and job.crashes >= limit:
         parked = GiveUp(f"parked after losing {job.crashes} workers; {failure.message}")

@@ -45,10 +45,17 @@ class Crew(Protocol):
         """Send the runners home."""
 
 
+class Runs(Protocol):
+    """What a runner thread asks to run a handler."""
+
+    def run(self, task: Definition, context: Context) -> Outcome | None:
+        """Run it, here or elsewhere, to its end."""
+
+
 class ThreadCrew:
     """Sync handlers, each runner a thread."""
 
-    def __init__(self, performer: Performer, runners: int, done: Done) -> None:
+    def __init__(self, performer: Runs, runners: int, done: Done) -> None:
         self._performer = performer
         self._done = done
         self._inbox: SimpleQueue[Assignment | None] = SimpleQueue()

@@ -23,9 +23,16 @@ from stoker.worker.crews import Assignment, Crew, LoopCrew, ThreadCrew
 from stoker.worker.ferry import Ferry
 from stoker.worker.heart import Heart
 from stoker.worker.performing import Middleware, Performer, stopped
+from stoker.worker.processes import ProcessCrew
 from stoker.worker.tasks import Definition, Place, Tasks
 
 logger = logging.getLogger("stoker.worker")
+
+_CREWS: dict[Place, type[LoopCrew | ThreadCrew]] = {
+    Place.LOOP: LoopCrew,
+    Place.THREAD: ThreadCrew,
+    Place.PROCESS: ProcessCrew,
+}
 
 DEFAULT_TTL = 6_000_000
 """A dead worker's jobs run again within this time and a quarter; ends of processes are seen
@@ -147,7 +154,7 @@ class Worker:
     def _crew_for(self, task: Definition) -> Crew:
         crew = self._crews.get(task.place)
         if crew is None:
-            kind = LoopCrew if task.place is Place.LOOP else ThreadCrew
+            kind = _CREWS[task.place]
             crew = kind(self._performer, self.settings.concurrency, self._ferry.done)
             self._crews[task.place] = crew
         return crew

@@ -53,14 +53,21 @@ class Gate:
     def _queue_up(self) -> None:
         """Wait in the kernel's queue, but not for ever: flock itself knows no time limit."""
         turn = _Turn(self._file)
-        if not turn.wait(self._timeout):
-            holder = os.pread(self._file, 20, 0).decode("ascii", "replace").strip() or "unknown"
+        try:
+            if not turn.wait(self._timeout):
+                raise StoreLocked(
+                    f"process {self._holder()} has held {self._path} for more than "
+                    f"{self._timeout:g} s; is it stopped? Nothing was written; try again when it "
+                    "goes on or has ended"
+                )
+        except BaseException:
             # The turn still stands in the queue with the file it has; we come back with another.
             self._file = self._open()
-            raise StoreLocked(
-                f"process {holder} has held {self._path} for more than {self._timeout:g} s; "
-                "is it stopped? Nothing was written; try again when it goes on or has ended"
-            )
+            turn.abandon()
+            raise
+
+    def _holder(self) -> str:
+        return os.pread(self._file, 20, 0).decode("ascii", "replace").strip() or "unknown"
 
 
 class _Turn:
@@ -74,16 +81,24 @@ class _Turn:
         threading.Thread(target=self._take, daemon=True).start()
 
     def wait(self, timeout: float) -> bool:
-        if self._granted.wait(timeout):
-            return True
+        return self._granted.wait(timeout)
+
+    def abandon(self) -> None:
+        """Nobody waits any more, be it that time was up or that an interrupt came."""
         with self._state:
-            self._abandoned = not self._granted.is_set()
-            return not self._abandoned
+            self._abandoned = True
+            if self._granted.is_set():
+                self._let_go()
 
     def _take(self) -> None:
         fcntl.flock(self._file, fcntl.LOCK_EX)
         with self._state:
             if self._abandoned:
-                os.close(self._file)
+                self._let_go()
             else:
                 self._granted.set()
+
+    def _let_go(self) -> None:
+        # Closing alone would not do: a forked child may have the same file open.
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+        os.close(self._file)

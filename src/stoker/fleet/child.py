@@ -1,0 +1,65 @@
+"""One worker process of a fleet: works until it is told to stop or its supervisor is gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from multiprocessing.connection import Connection
+from types import FrameType
+
+from stoker.fleet.load import load_app
+from stoker.worker.worker import WorkerSettings
+
+# Handlers that compute must not keep the ferry from the processor for Python's usual 5 ms.
+_SWITCH_SECONDS = 0.001
+_LOOK_SECONDS = 1.0
+
+
+def main(reference: str, settings: WorkerSettings, supervisor: Connection) -> None:
+    """Entry point of the process."""
+    # A group of its own: Ctrl-C in a terminal reaches the supervisor, which tells us in time.
+    os.setpgid(0, 0)
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    stop = _StopSignals()
+    app = load_app(reference)
+    worker = app.worker(
+        settings.queues,
+        concurrency=settings.concurrency,
+        ttl=settings.ttl,
+        grace=settings.grace,
+        name=settings.name,
+        chores=settings.chores,
+    )
+    worker.start()
+    told = None
+    while not stop.wanted.is_set():
+        if worker.session != told:
+            told = worker.session
+            supervisor.send(told)
+        if stop.wanted.wait(_LOOK_SECONDS) or _orphaned(supervisor):
+            break
+    worker.stop()
+    app.close()
+
+
+def _orphaned(supervisor: Connection) -> bool:
+    try:
+        return supervisor.poll() and supervisor.recv() is None
+    except (EOFError, OSError):
+        return True
+
+
+class _StopSignals:
+    """The first signal asks for a graceful end, the second ends the process at once."""
+
+    def __init__(self) -> None:
+        self.wanted = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._heard)
+
+    def _heard(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        if self.wanted.is_set():
+            os._exit(128 + number)
+        self.wanted.set()

@@ -1,0 +1,169 @@
+"""The supervisor: starts worker processes, beats for them, replaces those that die."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import time
+from multiprocessing.connection import wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+
+from stoker.client import Stoker
+from stoker.errors import StokerError
+from stoker.fleet import child
+from stoker.fleet.load import load_app
+from stoker.watch.recover import recover
+from stoker.worker.worker import WorkerSettings
+
+logger = logging.getLogger("stoker.fleet")
+
+_SPAWN = multiprocessing.get_context("spawn")
+_SHORT_LIFE = 5.0
+_MOST_SHORT_LIVES = 5
+_LONGEST_PAUSE = 30.0
+
+
+class _Member:
+    """One worker process and what its supervisor knows of it."""
+
+    def __init__(self, reference: str, settings: WorkerSettings) -> None:
+        self._reference = reference
+        self._settings = settings
+        self.short_lives = 0
+        self.start_after = 0.0
+        self.start()
+
+    def start(self) -> None:
+        self.session: int | None = None
+        self.started = time.monotonic()
+        self.pipe, theirs = _SPAWN.Pipe()
+        self.process: SpawnProcess = _SPAWN.Process(
+            target=child.main, args=(self._reference, self._settings, theirs), daemon=False
+        )
+        self.process.start()
+        theirs.close()
+
+    def hear(self) -> None:
+        """Which session it has now."""
+        try:
+            while self.pipe.poll():
+                self.session = self.pipe.recv()
+        except (EOFError, OSError):
+            return
+
+    def signal(self, number: int) -> None:
+        if self.process.is_alive() and self.process.pid is not None:
+            os.kill(self.process.pid, number)
+
+    def can_beat(self) -> bool:
+        """Alive, and not merely there: a stopped process must lose its session."""
+        if self.session is None or not self.process.is_alive():
+            return False
+        try:
+            stat = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii")
+        except OSError:
+            return True  # no such file system here
+        return stat.rpartition(")")[2].split()[0] not in "Tt"
+
+
+class Supervisor:
+    """Runs a fleet of workers until it is told to stop.
+
+    The first SIGTERM or SIGINT lets the workers end gracefully, the second ends them at once.
+    """
+
+    def __init__(self, reference: str, settings: WorkerSettings, processes: int = 1) -> None:
+        self._reference = reference
+        self._settings = settings
+        self._processes = processes
+        self._signals = 0
+        self._gave_up = False
+
+    def run(self) -> int:
+        """Start, watch, and end; the exit code."""
+        app = load_app(self._reference)
+        app.ensure_schedules()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._heard)
+        members = [_Member(self._reference, self._named(i)) for i in range(self._processes)]
+        logger.info("%d worker processes for %s", len(members), ", ".join(self._settings.queues))
+        told = 0
+        while any(member.process.is_alive() for member in members) or not self._stopping:
+            if told < self._signals:
+                told = self._signals
+                for member in members:
+                    member.signal(signal.SIGTERM)
+            self._watch(app, members)
+            self._beat(app, members)
+            wait([*(m.process.sentinel for m in members if m.process.is_alive())], self._pause)
+        for member in members:
+            self._bury(app, member)
+        app.close()
+        return 1 if self._gave_up else 0
+
+    @property
+    def _stopping(self) -> bool:
+        return self._signals > 0 or self._gave_up
+
+    @property
+    def _pause(self) -> float:
+        return min(self._settings.ttl / 4, 1.0) if not self._stopping else 0.2
+
+    def _heard(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        self._signals += 1
+
+    def _named(self, place: int) -> WorkerSettings:
+        if not self._settings.name or self._processes == 1:
+            return self._settings
+        return msgspec.structs.replace(self._settings, name=f"{self._settings.name}-{place + 1}")
+
+    def _watch(self, app: Stoker, members: list[_Member]) -> None:
+        for member in members:
+            member.hear()
+            if member.process.is_alive() or self._stopping:
+                continue
+            if member.session is not None or not member.start_after:
+                self._bury(app, member)
+                self._plan_restart(member)
+            if time.monotonic() >= member.start_after and not self._stopping:
+                member.start_after = 0.0
+                member.start()
+
+    def _plan_restart(self, member: _Member) -> None:
+        logger.warning(
+            "worker process %s ended with code %s", member.process.pid, member.process.exitcode
+        )
+        short = time.monotonic() - member.started < _SHORT_LIFE
+        member.short_lives = member.short_lives + 1 if short else 0
+        if member.short_lives > _MOST_SHORT_LIVES:
+            logger.error("worker processes keep dying at the start; giving up")
+            self._gave_up = True
+        pause = min(_LONGEST_PAUSE, 2.0**member.short_lives - 1)
+        member.start_after = time.monotonic() + pause or 1e-9
+
+    def _bury(self, app: Stoker, member: _Member) -> None:
+        """A dead worker's jobs need not wait for its session to expire."""
+        if member.session is None:
+            return
+        try:
+            app.desk.dispatch.close_session(member.session)
+            recover(app.desk.clerk)
+        except StokerError as error:
+            logger.warning("session %d could not be closed: %s", member.session, error)
+        member.session = None
+
+    def _beat(self, app: Stoker, members: list[_Member]) -> None:
+        ttl = round(self._settings.ttl * 1e6)
+        for member in members:
+            if member.can_beat():
+                assert member.session is not None
+                try:
+                    app.desk.dispatch.beat(member.session, ttl=ttl)
+                except StokerError as error:
+                    logger.warning("could not beat for session %d: %s", member.session, error)

@@ -1,0 +1,128 @@
+"""Handlers in processes of their own: for work that holds the interpreter, or must be stoppable.
+
+Each runner thread keeps one child process and hands it one job at a time. Stopping a handler by
+force ends its process; a process that dies by itself has taken its job down with it, and counts as
+a lost worker.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import operator
+import threading
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from typing import Any
+
+import msgspec
+
+from stoker.desk import Desk
+from stoker.errors import StokerError
+from stoker.kernel.job import Job
+from stoker.kernel.outcome import Crashed, Outcome
+from stoker.worker.context import Context
+from stoker.worker.crews import Assignment, Done, ThreadCrew
+from stoker.worker.performing import Performer, stopped
+from stoker.worker.tasks import Definition
+
+_SPAWN = multiprocessing.get_context("spawn")
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What a child is told: which function, and which job."""
+
+    module: str
+    function: str
+    job: Job
+
+
+_ORDERS = msgspec.msgpack.Decoder(Order)
+_OUTCOMES = msgspec.msgpack.Decoder(Outcome | None)
+_ENCODE = msgspec.msgpack.Encoder().encode
+
+
+class _Child:
+    """One process that runs handlers for one runner."""
+
+    def __init__(self) -> None:
+        self.pipe, theirs = _SPAWN.Pipe()
+        self.process: SpawnProcess = _SPAWN.Process(target=_serve, args=(theirs,), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def run(self, order: Order) -> Outcome | None:
+        self.pipe.send_bytes(_ENCODE(order))
+        outcome: Outcome | None = _OUTCOMES.decode(self.pipe.recv_bytes())
+        return outcome
+
+    def kill(self) -> None:
+        self.process.kill()
+
+
+class _Remote:
+    """Runs a handler in this thread's child process."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+        self.children: dict[int, _Child] = {}
+
+    def run(self, task: Definition, context: Context) -> Outcome | None:
+        child = self._child()
+        job = context.job
+        self.children[job.id] = child
+        function = task.function
+        try:
+            return child.run(Order(function.__module__, function.__qualname__, job))
+        except (EOFError, OSError):
+            self._local.child = None
+            child.process.join()
+            if context.stop_reason is not None:
+                return stopped(job, context.stop_reason)
+            return Crashed(f"its process ended with code {child.process.exitcode}")
+        finally:
+            del self.children[job.id]
+
+    def _child(self) -> _Child:
+        child: _Child | None = getattr(self._local, "child", None)
+        if child is None or not child.process.is_alive():
+            child = self._local.child = _Child()
+        return child
+
+
+class ProcessCrew(ThreadCrew):
+    """Sync handlers, each runner a thread with a process."""
+
+    def __init__(self, performer: Performer, runners: int, done: Done) -> None:  # noqa: ARG002
+        self._remote = _Remote()
+        super().__init__(self._remote, runners, done)
+
+    def interrupt(self, assignment: Assignment) -> bool:
+        child = self._remote.children.get(assignment.context.job.id)
+        if child is None:
+            return False
+        child.kill()
+        return True
+
+
+def _serve(pipe: Connection) -> None:
+    """The child's life: order in, outcome out, until the pipe closes."""
+    performers: dict[int, Performer] = {}
+    while True:
+        try:
+            order = _ORDERS.decode(pipe.recv_bytes())
+        except EOFError:
+            return
+        task, desk, middleware = _find(order)
+        performer = performers.setdefault(id(desk), Performer(desk.store.now, middleware))
+        pipe.send_bytes(_ENCODE(performer.run(task, Context(order.job, desk))))
+
+
+def _find(order: Order) -> tuple[Definition, Desk, Any]:
+    """The task behind a function's name, as its module defines it in this process."""
+    found: Any = operator.attrgetter(order.function)(importlib.import_module(order.module))
+    locate: Callable[[], tuple[Definition, Desk, Any]] | None = getattr(found, "workplace", None)
+    if locate is None:
+        raise StokerError(f"{order.module}.{order.function} is no task here")
+    return locate()
