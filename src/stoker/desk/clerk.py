@@ -135,11 +135,12 @@ class Clerk:
     ) -> None:
         for (i, change), receipt in zip(changes, answer.receipts, strict=True):
             if receipt.ok:
-                results[i] = _after(copies[i], change)
+                after = results[i] = _after(copies[i], change)
                 born = decisions[i].born
                 if born is not None:
                     born.extend(receipt.ids)
-                self.settle(copies[i], change, receipt)
+                if receipt.parents or after.open_children:
+                    self._settle(after, change, receipt)
             elif receipt.twins:
                 results[i] = twin_error(receipt)
             else:
@@ -147,12 +148,11 @@ class Clerk:
 
     # -- consequences ----------------------------------------------------------------------
 
-    def settle(self, before: Job, change: Change, receipt: Receipt) -> None:
+    def _settle(self, after: Job, change: Change, receipt: Receipt) -> None:
         """What a decision means for the rest of the family. Idempotent, and found again by the
         night watch if we die on the way."""
         for parent in receipt.parents:
             self.attempt([family.resume(parent)])
-        after = _after(before, change)
         over = after.ended or bool(change.deletes)
         if after.open_children and (over or after.waits_for == WAITS_FOR_CHILDREN):
             self._unhold(after, over)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from stoker.desk.clerk import Clerk, Decision, Result
 from stoker.kernel import rules
@@ -23,13 +24,15 @@ class Report:
         self, outcomes: Sequence[tuple[Job, Outcome]], claims: Sequence[Claim] = ()
     ) -> tuple[list[Result], Sequence[Sequence[Job] | None]]:
         """Report many at once, and claim the next ones in the same step."""
+        # One moment for all: jobs that say the same are then written as one.
+        now = self._clerk.store.now()
         decisions = [
-            Decision(job.id, lambda copy, it=outcome: self._change(copy, it), job)  # type: ignore[misc]
+            Decision(job.id, partial(self._change, outcome=outcome, now=now), job)
             for job, outcome in outcomes
         ]
         return self._clerk.decide_all(decisions, claims)
 
-    def _change(self, job: Job, outcome: Outcome) -> Change:
+    def _change(self, job: Job, outcome: Outcome, now: int) -> Change:
         clerk = self._clerk
         kept = None
         if isinstance(outcome, Awaits):
@@ -38,14 +41,15 @@ class Report:
         return change_for(
             job,
             outcome,
-            now=clerk.store.now(),
+            now=now,
             dice=clerk.dice(),
             settings=clerk.settings(job.queue),
             kept=kept,
         )
 
     def _one(self, job: Job, outcome: Outcome) -> Job:
-        return self._clerk.decide(job.id, lambda copy: self._change(copy, outcome), job)
+        now = self._clerk.store.now()
+        return self._clerk.decide(job.id, partial(self._change, outcome=outcome, now=now), job)
 
     def finish(
         self,

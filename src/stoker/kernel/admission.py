@@ -50,10 +50,6 @@ class Turnstile:
             self._key_used[key] = self._used_by(key) + weight
         return Admission.ENTER
 
-    def shut(self, key: str) -> bool:
-        """Was a job of this key refused for its key's sake?"""
-        return key in self._shut_keys
-
     def _key_fits(self, key: str, weight: int) -> bool:
         if key in self._shut_keys:
             return False
