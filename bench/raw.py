@@ -69,7 +69,7 @@ def connect(path: Path, sync: Sync) -> apsw.Connection:
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA wal_autocheckpoint = 2000")
-    connection.execute("PRAGMA cache_size = -65536")
+    connection.execute("PRAGMA cache_size = -16384")
     connection.execute(f"PRAGMA synchronous = {sync.value}")
     return connection
 

@@ -1,4 +1,4 @@
-"""Every Python block in the pages runs as written, and prints what its comments say.
+"""Every Python block in the pages runs as written, and the pages leave nothing out.
 
 The blocks of one page share a namespace, as if they were typed one after the other. A line
 `print(x)  # text` promises that `text` is printed; a print that shows nothing is not allowed.
@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import re
+from collections.abc import Iterable
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
+from stoker import Job, Retention, errors
+from stoker.kernel import lifecycle
+from stoker.store import Store
+from stoker.store.sqlite import SqliteStore
 from tests.architecture.tree import PACKAGE, ROOT, modules, shown
 
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
-GUIDE = ROOT / "docs" / "guide"
+DOCS = ROOT / "docs"
+PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md")])
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PRINT = re.compile(r"^ *print\(.*?\)(?:  # (.*))?$", re.MULTILINE)
 UNSAID = "(a print that does not show what it prints)"
@@ -74,7 +81,7 @@ def test_the_page_does_what_it_says(
 
 
 def test_the_readme_and_every_page_of_the_guide_have_something_to_run() -> None:
-    wanted = {ROOT / "README.md", *GUIDE.glob("*.md")}
+    wanted = {ROOT / "README.md", *(DOCS / "guide").glob("*.md")}
     assert len(wanted) > 1, "there is no guide"
     assert wanted - {*RUNNABLE} == set()
 
@@ -99,3 +106,55 @@ def test_an_error_in_a_block_names_the_line_of_its_page() -> None:
         lies("A\n\n```python\n\n1 / 0\n```\n", "page.md")
     last = error.traceback[-1]
     assert (str(last.path).endswith("page.md"), last.lineno + 1) == (True, 5)
+
+
+# -- nothing is left out -------------------------------------------------------------------
+
+
+def unsaid(names: Iterable[str], page: str, form: str) -> list[str]:
+    """Which of the names a page does not have, in the given form."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    wanted = list(names)
+    assert wanted, "nothing to look for"
+    return [name for name in wanted if form.format(name) not in text]
+
+
+def test_every_event_of_the_lifecycle_is_told_in_words() -> None:
+    assert unsaid(lifecycle.TRANSITIONS, "lifecycle.md", "\n| {} | ") == []
+
+
+def test_every_error_has_its_line_on_the_errors_page() -> None:
+    classes = [e for e in vars(errors).values() if inspect.isclass(e)]
+    codes = [e.code for e in classes if issubclass(e, errors.StokerError)]
+    assert unsaid(set(codes) - {"error"}, "reference/errors.md", "\n| `{}` | ") == []
+
+
+def test_every_verb_of_a_store_is_on_the_store_page() -> None:
+    verbs = [name for name in vars(Store) if not name.startswith("_")]
+    assert unsaid(verbs, "reference/store.md", "`{}") == []
+
+
+def test_every_option_of_the_sqlite_store_is_on_the_settings_page() -> None:
+    options = [*inspect.signature(SqliteStore).parameters]
+    assert unsaid(options, "reference/settings.md", "\n| `{}` | ") == []
+
+
+@pytest.mark.parametrize("kind", [Job, Retention])
+def test_every_field_is_on_the_settings_page(kind: type[msgspec.Struct]) -> None:
+    fields = [field.name for field in msgspec.structs.fields(kind)]
+    assert unsaid(fields, "reference/settings.md", "`{}`") == []
+
+
+def test_every_table_and_index_is_on_the_storage_page() -> None:
+    schema = (PACKAGE / "store" / "sqlite" / "sql" / "0001_initial.sql").read_text(encoding="utf-8")
+    tables = re.findall(r"^CREATE TABLE (\w+)", schema, re.MULTILINE)
+    indexes = re.findall(r"^CREATE (?:UNIQUE )?INDEX (\w+)", schema, re.MULTILINE)
+    assert unsaid(tables, "storage-sqlite.md", "`{}`") == []
+    assert unsaid(indexes, "storage-sqlite.md", "`{}") == []
+
+
+def test_no_decision_takes_more_than_forty_lines() -> None:
+    pages = sorted((DOCS / "adr").glob("*.md"))
+    assert [page.name[:3] for page in pages] == [f"{n:03}" for n in range(1, len(pages) + 1)]
+    lengths = {page.name: len(page.read_text(encoding="utf-8").splitlines()) for page in pages}
+    assert {name: lines for name, lines in lengths.items() if lines > 40} == {}

@@ -108,6 +108,22 @@ def test_a_loop_hands_out_what_it_was_given_and_forgets_what_is_done(
     loop.close()
 
 
+@pytest.mark.parametrize("sync", Sync)
+@pytest.mark.parametrize(
+    "setting",
+    ["cache_size", "journal_mode", "page_size", "synchronous", "wal_autocheckpoint"],
+)
+def test_both_sides_have_the_same_settings(tmp_path: Path, sync: Sync, setting: str) -> None:
+    raw, ours = RawLoop(tmp_path / "raw.db", sync), StoreLoop(tmp_path / "ours.db", sync)
+    found = [
+        connection.execute(f"PRAGMA {setting}").get
+        for connection in (raw._connection, ours.store._writer)
+    ]
+    raw.close()
+    ours.close()
+    assert found[0] == found[1]
+
+
 def test_contestants_take_turns_and_the_first_round_does_not_count() -> None:
     turn = itertools.count(1).__next__
     assert race({"a": turn, "b": turn}, 2, quietly, "") == {"a": [3, 5], "b": [4, 6]}

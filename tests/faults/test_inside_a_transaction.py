@@ -145,12 +145,14 @@ def test_the_file_is_whole_after_a_kill_inside_a_transaction(file: Path) -> None
 
 
 def test_an_interrupted_wait_at_the_gate_keeps_nobody_out(tmp_path: Path) -> None:
-    path = os.fspath(tmp_path / "gate")
-    holder, interrupted, other = (Gate(path, PATIENCE) for _ in range(3))
+    path, threads = os.fspath(tmp_path / "gate"), set(threading.enumerate())
+    holder, interrupted, other = Gate(path, PATIENCE), Gate(path, PATIENCE), Gate(path, 1.0)
     with holder, interruption(after=0.05), pytest.raises(KeyboardInterrupt), interrupted:
         pytest.fail("two were behind the gate")
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(PATIENCE)  # what still stood in the queue has had its turn
     with other:
-        pass
+        assert Path(path).read_text(encoding="ascii").split() == [str(os.getpid())]
     for gate in (holder, interrupted, other):
         gate.close()
 

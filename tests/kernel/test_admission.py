@@ -115,8 +115,6 @@ def test_no_limit_is_exceeded_except_by_one_job_that_runs_alone(
             alone = inside[whom] == 0
             inside[whom] += weight
             assert limit is None or inside[whom] <= limit or alone
-        if key is None:
-            inside[key] += 0
 
 
 @given(settings=settings, asked=crowds, held=burdens)

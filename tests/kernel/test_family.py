@@ -111,7 +111,7 @@ def schedule(repeat: str = "every 10m; overlap=allow", **facts: Any) -> Job:
 
 
 def test_a_tick_makes_a_run_like_the_schedule_and_moves_the_schedule_on() -> None:
-    like = {
+    like: dict[str, Any] = {
         "name": "n",
         "payload": b"p",
         "format": Format.BYTES,
@@ -128,7 +128,7 @@ def test_a_tick_makes_a_run_like_the_schedule_and_moves_the_schedule_on() -> Non
         created_at=NOW + SECOND,
         ref=f"5@{NOW}",
         policy=Policy(timeout=HOUR),
-        **like,  # type: ignore[arg-type]
+        **like,
     )
     following = NOW + 10 * MINUTE
     moved = {"scheduled_at": following, "due_at": following, "until": following}

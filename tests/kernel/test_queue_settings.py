@@ -19,6 +19,12 @@ def test_amounts_are_counted_in_thousandths(amount: float, counted: int) -> None
     assert units(amount) == counted
 
 
+@pytest.mark.parametrize("amount", [float("inf"), float("-inf"), float("nan")])
+def test_an_amount_that_is_no_number_is_refused(amount: float) -> None:
+    with pytest.raises(BadInput, match="is no amount"):
+        QueueSettings(capacity=amount)
+
+
 @pytest.mark.parametrize("amount", [0.0001, 1.23456, 1 / 3])
 def test_an_amount_finer_than_a_thousandth_is_refused(amount: float) -> None:
     with pytest.raises(BadInput, match="finer than a thousandth"):
@@ -47,9 +53,10 @@ def test_a_limit_finer_than_a_thousandth_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["finished", "failed", "cancelled"])
-def test_nothing_is_kept_for_a_negative_time(name: str) -> None:
-    with pytest.raises(BadInput, match=f"retention.{name} cannot be negative"):
-        Retention(**{name: -1})
+@pytest.mark.parametrize("kept", [-1, 2**63 - 1])
+def test_nothing_is_kept_for_less_than_no_time_or_for_ages(name: str, kept: int) -> None:
+    with pytest.raises(BadInput, match=f"retention.{name} cannot be negative or more than 10,000"):
+        Retention(**{name: kept})
 
 
 @pytest.mark.parametrize(

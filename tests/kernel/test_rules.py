@@ -429,6 +429,7 @@ def test_a_wait_needs_a_key() -> None:
 @pytest.mark.parametrize("reply", [None, b"", b"r"])
 def test_a_job_that_wakes_continues_the_try_it_was_in(reply: bytes | None) -> None:
     job = job_in(State.WAITING, attempt=2, until=NOW)
+    expected: dict[str, Any]
     expected = {"state": State.QUEUED, "waits_for": None, "until": None, "attempt": 1}
     if reply is not None:
         expected["reply"] = reply

@@ -25,8 +25,18 @@ class Mutant(NamedTuple):
 
 
 MUTANTS = {
-    "a late worker's report is accepted": Mutant(
-        "commit.py", " AND revision = ? AND token IS ? RETURNING", " AND ? AND (? OR 1) RETURNING"
+    "a late worker's report is accepted among others": Mutant(
+        "commit.py",
+        "some)} AND revision = ? AND token IS ?",
+        "some)} AND (? OR 1) AND (? OR 1)",
+    ),
+    "a late worker's report is accepted alone": Mutant(
+        "commit.py",
+        "{_update(fields)} AND revision = ? AND token IS ?",
+        "{_update(fields)} AND (? OR 1) AND (? OR 1)",
+    ),
+    "a run with one stale report in it is believed": Mutant(
+        "commit.py", "total_changes() - before == count", "total_changes() >= before"
     ),
     "the lease token is not compared": Mutant(
         "commit.py", "found[1] == touch.token", "touch.token is not None"
@@ -91,7 +101,7 @@ MUTANTS = {
     ),
     "a claim counts no try": Mutant("sql/claim.sql", "attempt = attempt + 1,", ""),
     "long payloads are dropped": Mutant(
-        "commit.py", "            bodies.append((job_id, job.payload))", "            pass"
+        "commit.py", 'tx.connection.execute(_SQL["put_body"], (job_id, job.payload))', "pass"
     ),
     "turning the order forgets the lanes": Mutant(
         "books.py", 'run(_SQL["drop_heads"], (book.id,))', "return"

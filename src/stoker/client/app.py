@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import enum
+import inspect
 import os
+import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar, overload
@@ -12,6 +15,7 @@ import msgspec
 from stoker.client.handle import JobHandle
 from stoker.client.task import Call, Task, task_name
 from stoker.desk import Desk, Twin
+from stoker.desk.schedules import SCHEDULE_PREFIX, Schedules
 from stoker.errors import BadInput
 from stoker.kernel.duration import micros
 from stoker.kernel.job import Job, State
@@ -29,12 +33,11 @@ from stoker.worker.worker import Worker, WorkerSettings
 
 P = ParamSpec("P")
 R = TypeVar("R")
+E = TypeVar("E", bound=enum.Enum)
 
 Duration = str | int | float | timedelta
 
 DEFAULT_STORE = "sqlite:///stoker.db"
-SCHEDULE_PREFIX = "schedule:"
-PAUSED_PREFIX = "schedule-paused:"
 
 
 class Stoker:
@@ -57,14 +60,24 @@ class Stoker:
         self.tasks = Tasks()
         self.middleware = list(middleware)
         self._desk: Desk | None = None
+        self._opening = threading.Lock()
         self._tasks: dict[str, Task[..., Any]] = {}
 
     @property
     def desk(self) -> Desk:
         """The use cases underneath; opens the store."""
-        if self._desk is None:
-            self._desk = Desk(open_store(self.url))
-        return self._desk
+        return self._desk or self._open()
+
+    def _open(self) -> Desk:
+        with self._opening:
+            if self._desk is None:
+                self._desk = Desk(open_store(self.url))
+            return self._desk
+
+    def sit_at(self, desk: Desk | None) -> Desk | None:
+        """Work at another desk from now on; returns the one before. None: as the URL says."""
+        before, self._desk = self._desk, desk
+        return before
 
     # -- tasks -----------------------------------------------------------------------------
 
@@ -97,9 +110,10 @@ class Stoker:
         """
         if function is not None:
             return self._add(function, {})
-        return lambda wanted: self._add(wanted, options)
+        return lambda wanted: self._add(wanted, dict(options))
 
     def _add(self, function: Callable[P, R], options: dict[str, Any]) -> Task[P, R]:
+        _check_function(function)
         name = options.pop("name", None) or task_name(function)
         queue = options.pop("queue", "default")
         place, raw = options.pop("place", None), options.pop("raw", False)
@@ -110,7 +124,7 @@ class Stoker:
             name=name,
             queue=queue,
             policy=policy,
-            place=None if place is None else Place(place),
+            place=None if place is None else _word(Place, place, "place"),
             raw=raw,
             retry_handler=handler,
         )
@@ -147,20 +161,31 @@ class Stoker:
 
     def reply(self, key: str, answer: object) -> str:
         """Answer a job that waits for this key: "delivered", "kept" or "repeated"."""
-        encoded = answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
+        try:
+            encoded = answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise BadInput(f"the answer cannot travel as JSON: {error}") from error
         return self.desk.control.reply(key, encoded).value
 
     def configure(self, queue: str, **settings: Any) -> QueueSettings:
         """Change settings of a queue, in force at once: capacity, key_capacity, order ..."""
-        return self.desk.control.adjust(queue, **settings)
+        unknown = settings.keys() - set(QueueSettings.__struct_fields__)
+        if unknown:
+            known = ", ".join(QueueSettings.__struct_fields__)
+            raise BadInput(f"a queue has no {', '.join(sorted(unknown))}; it has {known}")
+        try:
+            read = msgspec.convert(settings, QueueSettings)
+        except msgspec.ValidationError as error:
+            raise BadInput(f"the queue {queue!r} cannot be set like this: {error}") from error
+        return self.desk.control.adjust(queue, **{name: getattr(read, name) for name in settings})
 
     # -- schedules and workers -------------------------------------------------------------
 
     def ensure_schedules(self) -> list[str]:
         """Bring the schedules of all repeating tasks into being, and up to date."""
         repeating = [task for task in self.tasks if task.policy.repeat is not None]
-        paused = self.desk.store.notes([PAUSED_PREFIX + task.name for task in repeating])
-        wanted = [task for task in repeating if PAUSED_PREFIX + task.name not in paused]
+        paused = Schedules(self.desk.clerk).paused()
+        wanted = [task for task in repeating if task.name not in paused]
         for task in wanted:
             self._ensure_schedule(task)
         return [task.name for task in wanted]
@@ -207,6 +232,19 @@ class Stoker:
             self._desk = None
 
 
+def _check_function(function: object) -> None:
+    if not inspect.isroutine(function):
+        raise BadInput(f"a task is made of a function, not of {function!r}")
+
+
+def _word(kind: type[E], word: object, option: str) -> E:
+    try:
+        return kind(word)
+    except ValueError:
+        words = ", ".join(repr(each.value) for each in kind)
+        raise BadInput(f"{option}= must be one of {words}, not {word!r}") from None
+
+
 def _policy(
     name: str, retry: object, options: dict[str, Any]
 ) -> tuple[Policy, RetryHandler | None]:
@@ -214,6 +252,8 @@ def _policy(
     chosen: RetryPolicy = Never()
     if isinstance(retry, str):
         chosen = parse_retry(retry)
+    elif isinstance(retry, Custom):
+        raise BadInput("retry= takes your retry handler itself, not its name by custom()")
     elif isinstance(retry, RetryPolicy):
         chosen = retry
     elif callable(retry):
@@ -224,7 +264,7 @@ def _policy(
     windows = options.pop("windows", None)
     policy = Policy(
         timeout=None if timeout is None else micros(timeout),
-        on_lost=OnLost(options.pop("on_lost", OnLost.REQUEUE)),
+        on_lost=_word(OnLost, options.pop("on_lost", OnLost.REQUEUE), "on_lost"),
         crash_limit=options.pop("crash_limit", 3),
         retry=chosen,
         repeat=options.pop("repeat", None),

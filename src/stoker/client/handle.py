@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
-from stoker.errors import NotFound, StokerError
+from stoker.errors import BadInput, NotFound, StokerError
 from stoker.kernel.duration import micros
 from stoker.kernel.job import ENDED, Job, State
 
@@ -135,5 +135,10 @@ class JobHandle(Generic[R]):
         if job.state is not State.FINISHED:
             raise JobFailed(job)
         result = b"null" if job.result is None else job.result
-        value: R = msgspec.json.decode(result, type=self._returns)
+        try:
+            value: R = msgspec.json.decode(result, type=self._returns)
+        except msgspec.MsgspecError as error:
+            raise BadInput(
+                f"the result of job {job.id} is not what it should be: {error}"
+            ) from error
         return value

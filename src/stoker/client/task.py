@@ -46,6 +46,22 @@ class Options(msgspec.Struct, frozen=True):
     timeout: int | None = None
     meta: str | None = None
 
+    def but(self, said: dict[str, Any]) -> Options:
+        """The same with some of them said anew."""
+        unknown = said.keys() - set(self.__struct_fields__)
+        if unknown:
+            known = ", ".join(self.__struct_fields__)
+            raise BadInput(f"no option {', '.join(sorted(unknown))}; there are {known}")
+        if {"delay", "at"} <= said.keys():
+            raise BadInput("delay= and at= both say when; give one of them")
+        kept = msgspec.structs.asdict(self)
+        if said.keys() & {"delay", "at"}:
+            kept |= {"delay": None, "at": None}
+        try:
+            return msgspec.convert(kept | said, Options)
+        except msgspec.ValidationError as error:
+            raise BadInput(f"the options cannot be read: {error}") from error
+
 
 class Call(NamedTuple):
     """A task with its arguments, to be enqueued together with others."""
@@ -116,12 +132,7 @@ class Task(Generic[P, R]):
             given["if_exists"] = _twin(if_exists)
         if timeout is not None:
             given["timeout"] = micros(timeout)
-        said = {name: value for name, value in given.items() if value is not None}
-        unknown = said.keys() - set(Options.__struct_fields__)
-        if unknown:
-            known = ", ".join(Options.__struct_fields__)
-            raise BadInput(f"no option {', '.join(sorted(unknown))}; there are {known}")
-        options = msgspec.structs.replace(self._options, **said)
+        options = self._options.but({k: v for k, v in given.items() if v is not None})
         return Task(self._app, self._definition, self._function, options)
 
     def workplace(self) -> tuple[Definition, Desk, Sequence[Middleware]]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
-from stoker.desk.clerk import Clerk
+from stoker.desk.clerk import Clerk, Decision, Result
 from stoker.errors import IllegalMove, NotFound, Refused
 from stoker.kernel import control, rules
 from stoker.kernel.change import Change, NoteWrite
@@ -36,18 +37,26 @@ class Control:
 
     def cancel(self, job_id: int) -> Job:
         """Cancel a job that has not started; ask a running one to stop."""
+        return self._clerk.decide(job_id, self._cancelled)
 
-        def rule(job: Job) -> Change:
-            now, settings = self._clerk.store.now(), self._clerk.settings(job.queue)
-            return control.cancel(job, now=now, settings=settings)
+    def cancel_many(self, job_ids: Iterable[int]) -> list[Result]:
+        """Cancel jobs, each on its own, in one durable step."""
+        return self._many(job_ids, self._cancelled)
 
-        return self._clerk.decide(job_id, rule)
+    def _cancelled(self, job: Job) -> Change:
+        now, settings = self._clerk.store.now(), self._clerk.settings(job.queue)
+        return control.cancel(job, now=now, settings=settings)
 
     def revive(self, job_id: int) -> Job:
         """Run an ended job afresh."""
-        return self._clerk.decide(
-            job_id, lambda job: control.revive(job, now=self._clerk.store.now())
-        )
+        return self._clerk.decide(job_id, self._revived)
+
+    def revive_many(self, job_ids: Iterable[int]) -> list[Result]:
+        """Run ended jobs afresh, each on its own, in one durable step."""
+        return self._many(job_ids, self._revived)
+
+    def _revived(self, job: Job) -> Change:
+        return control.revive(job, now=self._clerk.store.now())
 
     def edit(self, job_id: int, changes: dict[str, Any], *, revision: int | None = None) -> Job:
         """Change a job; with `revision`, only if it is still the one that was seen."""
@@ -65,6 +74,13 @@ class Control:
     def delete(self, job_id: int) -> Job:
         """Remove all trace of a job that is not running; returns what it was."""
         return self._clerk.decide(job_id, control.delete)
+
+    def delete_many(self, job_ids: Iterable[int]) -> list[Result]:
+        """Remove jobs that are not running, each on its own, in one durable step."""
+        return self._many(job_ids, control.delete)
+
+    def _many(self, job_ids: Iterable[int], rule: Callable[[Job], Change]) -> list[Result]:
+        return self._clerk.decide_all([Decision(job_id, rule) for job_id in job_ids])[0]
 
     def reply(self, key: str, answer: bytes) -> Reply:
         """An answer from outside: it goes to the job that waits for it, or is kept a while."""

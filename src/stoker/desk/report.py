@@ -8,6 +8,7 @@ from functools import partial
 from stoker.desk.clerk import Clerk, Decision, Result
 from stoker.kernel import rules
 from stoker.kernel.change import Change
+from stoker.kernel.control import edit
 from stoker.kernel.job import REPLY_PREFIX, Job
 from stoker.kernel.outcome import Awaits, Failed, Finished, Outcome, Released, change_for
 from stoker.kernel.retry import Failure, Verdict
@@ -83,6 +84,10 @@ class Report:
             ),
             job,
         )
+
+    def rewrite(self, job: Job, payload: bytes) -> Job:
+        """Give the job another payload while it runs, for the tries to come."""
+        return self._clerk.decide(job.id, lambda copy: edit(copy, {"payload": payload}), job)
 
     def wait(self, job: Job, awaits: Awaits) -> Job:
         """Wait for an answer from outside, holding no worker."""

@@ -10,6 +10,7 @@ from stoker.errors import BadInput, IllegalMove
 from stoker.kernel import lifecycle
 from stoker.kernel.change import Change, Write
 from stoker.kernel.ending import ended, tally
+from stoker.kernel.facts import check, check_new
 from stoker.kernel.job import LIVE, WAITS_FOR_TICK, Job, State
 from stoker.kernel.policy import Policy
 from stoker.kernel.queue import DEFAULTS, QueueSettings
@@ -27,6 +28,7 @@ def enqueue(job: Job, *, now: int, due_at: int | None = None) -> Change:
     A schedule whose runs may overlap never runs itself: it waits for its ticks and has a run
     of its own made for each.
     """
+    check_new(job)
     repeat = None if job.policy.repeat is None else parse_repeat(job.policy.repeat)
     if due_at is None:
         due_at = now if repeat is None else first_due(repeat, now=now)
@@ -83,6 +85,7 @@ def edit(job: Job, changes: dict[str, Any]) -> Change:
             f"cannot change {names} of job {job.id}: it is {job.state.name}; "
             "these can change only before it runs"
         )
+    check(changes)
     fields = dict(changes)
     if changes.keys() & {"policy", "due_at"} and _takes_a_seat(job):
         policy, due_at = changes.get("policy", job.policy), changes.get("due_at", job.due_at)

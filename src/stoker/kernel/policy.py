@@ -11,6 +11,7 @@ import enum
 import msgspec
 
 from stoker.errors import BadInput
+from stoker.kernel.duration import LONGEST
 from stoker.kernel.repeat import parse_repeat
 from stoker.kernel.retry import Never, RetryPolicy
 from stoker.kernel.window import Windows
@@ -47,8 +48,10 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     windows: Windows | None = None
 
     def __post_init__(self) -> None:
-        if self.timeout is not None and self.timeout <= 0:
-            raise BadInput("timeout must be more than 0; leave it None for no limit")
+        if self.timeout is not None and not 0 < self.timeout <= LONGEST:
+            raise BadInput(
+                "timeout must be more than 0 and at most 10,000 years; leave it None for no limit"
+            )
         if self.crash_limit is not None and self.crash_limit < 1:
             raise BadInput("crash_limit must be at least 1; leave it None for no limit")
         if self.repeat is not None:

@@ -6,11 +6,13 @@ A queue comes into being when a job or a worker names it; settings are optional.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Mapping
 
 import msgspec
 
 from stoker.errors import BadInput
+from stoker.kernel.duration import LONGEST
 from stoker.kernel.job import WHOLE_WEIGHT, State
 
 HOUR = 3600 * 1_000_000
@@ -32,8 +34,11 @@ class Retention(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
-            if (getattr(self, name) or 0) < 0:
-                raise BadInput(f"retention.{name} cannot be negative; use 0 to keep nothing")
+            if not 0 <= (getattr(self, name) or 0) <= LONGEST:
+                raise BadInput(
+                    f"retention.{name} cannot be negative or more than 10,000 years; use 0 to keep "
+                    "nothing and None to keep for ever"
+                )
 
     def of(self, state: State) -> int | None:
         """How long a job is kept that ended so."""
@@ -80,6 +85,8 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def units(amount: float) -> int:
     """A weight or capacity in thousandths, as it is counted."""
+    if not math.isfinite(amount):
+        raise BadInput(f"{amount} is no amount; give a number, or nothing at all for no limit")
     counted = round(amount * WHOLE_WEIGHT)
     if abs(counted - amount * WHOLE_WEIGHT) > 1e-6:
         raise BadInput(f"{amount} is finer than a thousandth; round it to three decimals")

@@ -18,8 +18,8 @@ _MICROSECOND = timedelta(microseconds=1)
 
 # A year is kept free at both ends of the calendar: one may always reckon with the days around.
 LAST_YEAR = 9998
-_FIRST = (datetime(2, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
-_END = (datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+FIRST = (datetime(2, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+END = (datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 
 def load_zone(name: str) -> ZoneInfo:
@@ -34,7 +34,7 @@ def load_zone(name: str) -> ZoneInfo:
 
 def wall_time(at: int, zone: ZoneInfo) -> datetime:
     """What the clocks of the zone show at a moment."""
-    if not _FIRST <= at < _END:
+    if not FIRST <= at < END:
         raise BadInput(f"the time {at}, in microseconds, lies outside the years 2 to {LAST_YEAR}")
     return (_EPOCH + at * _MICROSECOND).astimezone(zone).replace(tzinfo=None)
 

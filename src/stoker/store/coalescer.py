@@ -19,34 +19,82 @@ _MOST_CHANGES = 1000
 class _Call:
     """One caller's wish and, in the end, its answer."""
 
-    __slots__ = ("answer", "changes", "claims", "error")
+    __slots__ = ("_news", "answer", "changes", "claims", "error", "leads")
 
     def __init__(self, changes: Sequence[Change], claims: Sequence[Claim]) -> None:
         self.changes = changes
         self.claims = claims
         self.answer: Answer | None = None
         self.error: BaseException | None = None
+        self.leads = False
+        self._news = threading.Lock()
+        self._news.acquire()
+
+    def wait(self) -> None:
+        """Until the call is answered, or is to lead."""
+        self._news.acquire()
+
+    def wake(self) -> None:
+        self._news.release()
 
 
 class Coalescer:
-    """Stands before a store and gathers calls of `transact` from many threads."""
+    """Stands before a store and gathers calls of `transact` from many threads.
+
+    One caller at a time leads: it commits for all who wait and then lets the next one lead.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._turn = threading.Lock()
+        self._state = threading.Lock()
+        self._led = False
         self._waiting: deque[_Call] = deque()
 
     def transact(self, changes: Sequence[Change], claims: Sequence[Claim] = ()) -> Answer:
         """As `Store.transact`, perhaps in the company of others."""
         call = _Call(changes, claims)
-        self._waiting.append(call)
-        with self._turn:
-            while call.answer is None and call.error is None:
-                self._serve(self._gather())
+        with self._state:
+            self._waiting.append(call)
+            call.leads, self._led = not self._led, True
+        if not call.leads:
+            self._follow(call)
+        if call.leads:
+            self._lead(call)
         if call.error is not None:
             raise call.error
         assert call.answer is not None
         return call.answer
+
+    def _follow(self, call: _Call) -> None:
+        try:
+            call.wait()
+        except BaseException:
+            # Interrupted: nobody may wait for us to lead, nor commit what we no longer want.
+            with self._state:
+                if call in self._waiting:
+                    self._waiting.remove(call)
+                if call.leads:
+                    self._pass_on()
+            raise
+
+    def _lead(self, own: _Call) -> None:
+        with self._state:
+            calls = self._gather()
+        try:
+            self._serve(calls)
+        finally:
+            with self._state:
+                self._pass_on()
+            for call in calls:
+                if call is not own:
+                    call.wake()
+
+    def _pass_on(self) -> None:
+        """Let the next one lead, if anybody waits."""
+        self._led = bool(self._waiting)
+        if self._led:
+            self._waiting[0].leads = True
+            self._waiting[0].wake()
 
     def _gather(self) -> list[_Call]:
         calls, size = [], 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from stoker.errors import BadInput
@@ -18,10 +21,25 @@ def open_store(url: str) -> Store:
     `sqlite:///jobs.db` is a file in the working directory, `sqlite:////var/lib/jobs.db` one
     anywhere. `?sync=normal` trades the last moments before a power cut for speed.
     """
+    engine, path, options = _read(url)
+    return engine.open(url, path, options)
+
+
+def is_there(url: str) -> bool:
+    """Whether the store a URL names was made already, and can be seen from this process.
+
+    >>> is_there("memory:")
+    False
+    """
+    engine, path, _ = _read(url)
+    return engine.is_there(path)
+
+
+def _read(url: str) -> tuple[_Engine, str, dict[str, str]]:
     parts = urlsplit(url)
-    opener = _OPENERS.get(parts.scheme)
-    if opener is None:
-        known = ", ".join(f"{scheme}:" for scheme in _OPENERS)
+    engine = _ENGINES.get(parts.scheme)
+    if engine is None:
+        known = ", ".join(f"{scheme}:" for scheme in _ENGINES)
         raise BadInput(f"no store is called {url!r}; a store's URL begins with one of {known}")
     options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     path = unquote(parts.path)
@@ -30,7 +48,7 @@ def open_store(url: str) -> Store:
             f"{url!r} names a host, but {parts.scheme}: is on this machine; "
             f"write {parts.scheme}:///{parts.netloc}{path}"
         )
-    return opener(url, path, options)
+    return engine, path, options
 
 
 def _open_memory(url: str, path: str, options: dict[str, str]) -> Store:
@@ -44,7 +62,7 @@ def _open_sqlite(url: str, path: str, options: dict[str, str]) -> Store:
     from stoker.store.sqlite import SqliteStore  # noqa: PLC0415
     from stoker.store.sqlite.driver import Sync  # noqa: PLC0415
 
-    file = path[1:] if path.startswith("/") else path
+    file = _file(path)
     sync = options.pop("sync", "full")
     if not file or options or sync not in ("full", "normal"):
         raise BadInput(
@@ -54,4 +72,18 @@ def _open_sqlite(url: str, path: str, options: dict[str, str]) -> Store:
     return SqliteStore(file, sync=Sync(sync))
 
 
-_OPENERS = {"memory": _open_memory, "sqlite": _open_sqlite}
+def _file(path: str) -> str:
+    return path[1:] if path.startswith("/") else path
+
+
+class _Engine(NamedTuple):
+    """How to come to a store, and how to tell whether there is one."""
+
+    open: Callable[[str, str, dict[str, str]], Store]
+    is_there: Callable[[str], bool]
+
+
+_ENGINES = {
+    "memory": _Engine(_open_memory, lambda _: False),
+    "sqlite": _Engine(_open_sqlite, lambda path: Path(_file(path)).is_file()),
+}

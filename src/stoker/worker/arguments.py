@@ -21,6 +21,8 @@ from stoker.worker.context import Context
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 _FREE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
+_CONTEXTS = (Context, Context | None)
 
 
 class Codec(Protocol):
@@ -72,7 +74,7 @@ class JsonCodec:
         try:
             given = self._signature.bind(*args, **kwargs).arguments
             payload = msgspec.json.encode(given)
-        except TypeError as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise BadInput(
                 f"the task {self._name!r} cannot be called like this: {error}"
             ) from error
@@ -86,7 +88,9 @@ class JsonCodec:
             raise BadInput(f"the arguments do not fit the task {self._name!r}: {error}") from error
 
     def decode(self, payload: bytes) -> Call:
-        if self._empty and payload in (b"{}", b"null", b"[]"):
+        if payload == b"null":
+            payload = b"{}"  # what a job carries of which nobody said anything
+        if self._empty and payload == b"{}":
             return (), {}
         if payload.lstrip()[:1] == b"[":
             payload = self._named(payload)
@@ -99,6 +103,7 @@ class JsonCodec:
         if self._by_name:
             return (), values
         bound = inspect.BoundArguments(self._signature, OrderedDict(values))
+        bound.apply_defaults()  # else what comes behind a gap would lose its place
         return bound.args, bound.kwargs
 
     def _named(self, payload: bytes) -> bytes:
@@ -112,43 +117,60 @@ class RawCodec:
     """One argument, bytes or text, that travels as it is."""
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
-        signature, hints = _signature(function)
-        names = list(signature.parameters)
-        kind = hints.get(names[0]) if len(names) == 1 else None
-        if kind not in (bytes, str):
+        self._signature, hints = _signature(function)
+        parameters = [p for p in self._signature.parameters.values() if p.kind not in _FREE]
+        kinds = [hints.get(name) for name in self._signature.parameters]
+        if len(parameters) != 1 or kinds not in ([bytes], [str]):
             raise BadInput(
                 f"the raw task {name!r} must take exactly one parameter, hinted as bytes or str"
             )
         self._name = name
-        self._kind = kind
-        self.format = Format.BYTES if kind is bytes else Format.TEXT
+        (self._kind,) = kinds
+        (self._parameter,) = parameters
+        self.format = Format.BYTES if self._kind is bytes else Format.TEXT
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
-        given = [*args, *kwargs.values()]
-        if len(given) != 1 or not isinstance(given[0], self._kind):
-            raise BadInput(f"the raw task {self._name!r} takes one {self._kind.__name__}")
-        content = given[0]
-        return content if isinstance(content, bytes) else str(content).encode()
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            (content,) = bound.arguments.values()
+            if isinstance(content, self._kind):
+                return content if isinstance(content, bytes) else str(content).encode()
+        except (TypeError, ValueError) as error:
+            raise BadInput(f"the raw task {self._name!r} cannot take this: {error}") from error
+        raise BadInput(
+            f"the raw task {self._name!r} takes one {self._kind.__name__}, "
+            f"not {type(content).__name__}"
+        )
 
     def decode(self, payload: bytes) -> Call:
-        if self._kind is bytes:
-            return (payload,), {}
         try:
-            return (payload.decode(),), {}
+            content = payload if self._kind is bytes else payload.decode()
         except UnicodeDecodeError as error:
             raise BadInput(f"the task {self._name!r} takes text, not bytes: {error}") from error
+        if self._parameter.kind is self._parameter.POSITIONAL_ONLY:
+            return (content,), {}
+        return (), {self._parameter.name: content}
 
 
 def context_parameter(function: Callable[..., Any]) -> str | None:
     """The parameter through which the function wants to see its Context, if it has one."""
     hints = _hints(function)
-    return next((name for name, hint in hints.items() if hint is Context), None)
+    hints.pop("return", None)
+    return next((name for name, hint in hints.items() if hint in _CONTEXTS), None)
 
 
 def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, dict[str, Any]]:
     hidden = context_parameter(function)
     signature = inspect.signature(function)
-    kept = [p for p in signature.parameters.values() if p.name != hidden]
+    parameters = signature.parameters.values()
+    by_place = any(p.kind in _BY_PLACE for p in parameters)
+    if by_place and any(p.name == hidden and p.kind is not p.KEYWORD_ONLY for p in parameters):
+        raise BadInput(
+            f"{function.__qualname__} takes arguments by their place, so its {hidden!r} must be "
+            "keyword-only: put it last, behind a *"
+        )
+    kept = [p for p in parameters if p.name != hidden]
     return signature.replace(parameters=kept), _hints(function)
 
 

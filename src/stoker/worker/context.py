@@ -5,12 +5,13 @@ from __future__ import annotations
 import enum
 from contextvars import ContextVar
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 import msgspec
 
-from stoker.errors import StokerError
+from stoker.errors import BadInput, StokerError
 from stoker.kernel.duration import micros
+from stoker.kernel.facts import check
 from stoker.kernel.job import Job
 
 if TYPE_CHECKING:
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Duration = str | int | float | timedelta
+
+
+class Draft(Protocol):
+    """Something that stands for a job yet to be enqueued, such as a task's call."""
+
+    @property
+    def job(self) -> Job:
+        """The job it stands for."""
 
 
 class Signal(BaseException):
@@ -79,6 +88,7 @@ class Context:
     def __init__(self, job: Job, desk: Desk) -> None:
         self.job = job
         self._desk = desk
+        self._answered: str | None = None
         self.stop_reason: StopReason | None = None
 
     @property
@@ -118,11 +128,12 @@ class Context:
     def update(self, payload: object) -> None:
         """Replace the job's payload, so that the next try begins with the new one."""
         encoded = payload if isinstance(payload, bytes) else msgspec.json.encode(payload)
-        self.job = self._desk.control.edit(self.job.id, {"payload": encoded})
+        self.job = self._desk.report.rewrite(self.job, encoded)
 
-    def spawn(self, children: Sequence[Job]) -> list[int]:
+    def spawn(self, children: Sequence[Job | Draft]) -> list[int]:
         """Children that run when this handler has finished; then the handler runs again."""
-        return self._desk.intake.spawn(self.job, children)
+        jobs = [child if isinstance(child, Job) else child.job for child in children]
+        return self._desk.intake.spawn(self.job, jobs)
 
     def snooze(self, delay: Duration) -> NoReturn:
         """Leave here and come back later, from the beginning; no try is counted."""
@@ -134,10 +145,15 @@ class Context:
         """The answer with this key; until it comes the job holds no worker.
 
         The handler leaves here and runs again, from the beginning, when the answer has come.
+        A job remembers its last answer only: keep what came before with `update`.
         """
-        if self.job.reply is None:
+        check({"key": key})
+        if not key:
+            raise BadInput("a reply needs a key that both sides can name; it cannot be empty")
+        if self.job.reply is None or self._answered not in (None, key):
             raise AwaitsReply(key, None if timeout is None else micros(timeout))
         answer: T = msgspec.json.decode(self.job.reply, type=as_type)
+        self._answered = key
         return answer
 
 

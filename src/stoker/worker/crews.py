@@ -7,14 +7,16 @@ the other: a task or thread of its own for every job would cost more than many a
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import NamedTuple, Protocol
 
 from stoker.kernel.outcome import Outcome
-from stoker.worker.context import Context
+from stoker.worker.context import Context, StopReason
 from stoker.worker.performing import Performer
 from stoker.worker.tasks import Definition
 
@@ -59,34 +61,54 @@ class ThreadCrew:
         self._performer = performer
         self._done = done
         self._inbox: SimpleQueue[Assignment | None] = SimpleQueue()
-        self._threads = [
-            threading.Thread(target=self._run, name=f"stoker-runner-{i}", daemon=True)
-            for i in range(runners)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._hired = itertools.count(1)
+        self._runners = runners
+        self._entrusted: set[Assignment] = set()
+        for _ in range(runners):
+            self._hire()
+
+    def _hire(self) -> None:
+        name = f"stoker-runner-{next(self._hired)}"
+        threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def submit(self, assignments: Sequence[Assignment]) -> None:
+        self._entrusted.update(assignments)
         for assignment in assignments:
             self._inbox.put(assignment)
 
     def _run(self) -> None:
         while (assignment := self._inbox.get()) is not None:
-            self._done(assignment, self._performer.run(assignment.task, assignment.context))
+            outcome = self._performer.run(assignment.task, assignment.context)
+            if not self._discharged(assignment):
+                return  # somebody else was hired in this runner's place
+            self._done(assignment, outcome)
+
+    def _discharged(self, assignment: Assignment) -> bool:
+        try:
+            self._entrusted.remove(assignment)
+        except KeyError:
+            return False
+        return True
 
     def take_back(self) -> list[Assignment]:
         unbegun = []
-        while not self._inbox.empty():
-            assignment = self._inbox.get()
-            if assignment is not None:
-                unbegun.append(assignment)
+        with contextlib.suppress(Empty):
+            while True:
+                assignment = self._inbox.get_nowait()
+                if assignment is not None and self._discharged(assignment):
+                    unbegun.append(assignment)
         return unbegun
 
-    def interrupt(self, assignment: Assignment) -> bool:  # noqa: ARG002
-        return False  # nothing stops a thread but itself
+    def interrupt(self, assignment: Assignment) -> bool:
+        # Nothing stops a thread but itself. One that runs on after its time must not keep the
+        # jobs behind it waiting.
+        late = assignment.context.stop_reason is StopReason.TIMEOUT
+        if late and self._discharged(assignment):
+            self._hire()
+        return False
 
     def close(self) -> None:
-        for _ in self._threads:
+        for _ in range(self._runners):
             self._inbox.put(None)
 
 
@@ -99,7 +121,7 @@ class LoopCrew:
         self._runners = runners
         self._inbox: deque[Assignment] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
-        self._running: dict[int, asyncio.Task[None]] = {}
+        self._running: dict[Assignment, asyncio.Task[None]] = {}
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._main, name="stoker-loop", daemon=True)
         self._thread.start()
@@ -134,7 +156,7 @@ class LoopCrew:
         me = asyncio.current_task()
         assert me is not None
         turns = 0
-        while True:
+        while not self._closing.is_set():
             try:
                 assignment = self._inbox.popleft()
             except IndexError:
@@ -142,10 +164,9 @@ class LoopCrew:
                 self._idle.append(waiting)
                 await waiting
                 continue
-            job_id = assignment.context.job.id
-            self._running[job_id] = me
+            self._running[assignment] = me
             outcome = await self._performer.run_async(assignment.task, assignment.context)
-            del self._running[job_id]
+            del self._running[assignment]
             if assignment.context.stop_reason is not None:
                 me.uncancel()
             self._done(assignment, outcome)
@@ -163,12 +184,11 @@ class LoopCrew:
         return unbegun
 
     def interrupt(self, assignment: Assignment) -> bool:
-        job_id = assignment.context.job.id
-        self._loop.call_soon_threadsafe(self._cancel, job_id)
+        self._loop.call_soon_threadsafe(self._cancel, assignment)
         return True
 
-    def _cancel(self, job_id: int) -> None:
-        runner = self._running.get(job_id)
+    def _cancel(self, assignment: Assignment) -> None:
+        runner = self._running.get(assignment)
         if runner is not None:
             runner.cancel()
 

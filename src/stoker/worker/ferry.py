@@ -15,19 +15,23 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from stoker.desk import Desk
-from stoker.errors import BadInput, LeaseLost, SessionLost, StokerError, StoreError
-from stoker.kernel.job import Job
-from stoker.kernel.outcome import Outcome, Released
+from stoker.errors import BadInput, Contended, LeaseLost, SessionLost, StokerError
+from stoker.kernel.job import Job, State
+from stoker.kernel.outcome import Failed, Outcome, Released
+from stoker.kernel.retry import GiveUp, failure_of
+from stoker.store import Filter
 from stoker.worker.context import Context
 from stoker.worker.crews import Assignment, Crew
+from stoker.worker.heart import Heart
+from stoker.worker.performing import PUT_OFF
 from stoker.worker.tasks import Definition, Tasks
 
 logger = logging.getLogger("stoker.worker")
 
 _AHEAD_SECONDS = 0.03
 _MOST_AHEAD = 500
+_MOST_IN_HAND = 2000
 _LONGEST_SLEEP = 5.0
-_UNKNOWN_AGAIN = 60 * 1_000_000
 _TROUBLE_PAUSES = (0.05, 0.2, 1.0, 2.0, 5.0)
 
 
@@ -41,20 +45,21 @@ class Ferry:
         queues: Sequence[str],
         concurrency: int,
         crew_for: Callable[[Definition], Crew],
-        session: Callable[[], int],
-        session_lost: Callable[[], None],
+        take_back: Callable[[], list[Assignment]],
+        heart: Heart,
     ) -> None:
         self._desk = desk
         self._tasks = tasks
         self._queues = list(queues)
         self._concurrency = concurrency
         self._crew_for = crew_for
-        self._session = session
-        self._session_lost = session_lost
-        self.in_hand: dict[int, Assignment] = {}
+        self._take_back = take_back
+        self._heart = heart
+        self.in_hand: set[Assignment] = set()
         self.accepting = True
         self.finished = 0
-        self._outbox: deque[tuple[Assignment, Outcome | None]] = deque()
+        self._outbox: deque[tuple[Job, Outcome | None]] = deque()
+        self._lock = threading.Lock()
         self._bell = threading.Event()
         self._asleep = False
         self._stopping = False
@@ -63,10 +68,23 @@ class Ferry:
     # -- called from elsewhere -------------------------------------------------------------
 
     def done(self, assignment: Assignment, outcome: Outcome | None) -> None:
-        """A crew is done with a job; None: there is nobody to report to any more."""
-        self._outbox.append((assignment, outcome))
+        """It is known what came of a job; None: there is nobody to report to any more.
+
+        The first word counts: a handler that was reported for may say what it likes.
+        """
+        with self._lock:
+            if assignment not in self.in_hand:
+                return
+            self.in_hand.remove(assignment)
+            self._outbox.append((assignment.context.job, outcome))
         if self._asleep:
             self._bell.set()
+
+    def give_back(self) -> None:
+        """Whatever has not begun goes back to its queue."""
+        self._pace = _Pace()
+        for assignment in self._take_back():
+            self.done(assignment, Released())
 
     def wake(self) -> None:
         """There may be something to fetch."""
@@ -84,68 +102,79 @@ class Ferry:
         troubles = 0
         while not self._stopping or self._outbox:
             try:
+                if troubles and self.accepting:
+                    self._adopt()
                 busy = self._trip()
                 troubles = 0
-            except StoreError as error:
+                if not busy and not self._stopping:
+                    self._sleep()
+            except Exception as error:  # noqa: BLE001 - whatever it is, the worker goes on
                 pause = _TROUBLE_PAUSES[min(troubles, len(_TROUBLE_PAUSES) - 1)]
                 logger.warning("the store is in trouble, trying again in %g s: %s", pause, error)
                 troubles += 1
                 if self._stopping and troubles > len(_TROUBLE_PAUSES):
                     return
                 time.sleep(pause)
-                continue
-            if not busy and not self._stopping:
-                self._sleep()
+
+    def _adopt(self) -> None:
+        """What is ours by the books and not in our hands: the answer to a claim was lost."""
+        ours = Filter(states=(State.RUNNING,), session=self._heart.session, limit=_MOST_IN_HAND)
+        held = self._desk.store.find(ours)
+        with self._lock:
+            known = {assignment.context.job.token for assignment in self.in_hand}
+            known.update(job.token for job, _ in self._outbox)
+        strays = [job for job in held if job.token not in known]
+        self._hand_out(self._desk.dispatch.granted(strays))
 
     def _trip(self) -> bool:
         """One trip; was there anything to carry?"""
         cargo = [self._outbox.popleft() for _ in range(len(self._outbox))]
-        told = [(a, outcome) for a, outcome in cargo if outcome is not None]
-        room = self._room(len(cargo))
+        told = [(job, outcome) for job, outcome in cargo if outcome is not None]
         try:
-            granted = self._exchange(told, room)
-        except StoreError:
+            granted = self._exchange(told)
+        except Exception:
             self._outbox.extendleft(reversed(cargo))
             raise
-        for assignment, _ in cargo:
-            self.in_hand.pop(assignment.context.job.id, None)
         self.finished += len(cargo)
-        self._pace.count(len(cargo))
+        self._pace.count(sum(not isinstance(outcome, Released) for _, outcome in cargo))
         self._hand_out(granted)
         return bool(cargo or granted)
 
-    def _room(self, leaving: int) -> int:
+    def _room(self) -> int:
         if not self.accepting or self._stopping:
             return 0
         wanted = self._concurrency + self._pace.ahead()
-        return max(0, min(wanted - len(self.in_hand) + leaving, 1000))
+        return max(0, min(wanted - len(self.in_hand), 1000))
 
-    def _exchange(self, told: list[tuple[Assignment, Outcome]], room: int) -> list[Job]:
-        outcomes = [(assignment.context.job, outcome) for assignment, outcome in told]
-        if not room:
-            results, grants = self._desk.report.many(outcomes) if outcomes else ([], ())
-        else:
-            request = self._desk.dispatch.request(self._queues, room, session=self._session())
-            results, grants = self._desk.report.many(outcomes, [request])
-        for (job, _), result in zip(outcomes, results, strict=True):
+    def _exchange(self, told: list[tuple[Job, Outcome]]) -> list[Job]:
+        room, session = self._room(), self._heart.session
+        if not room and not told:
+            return []
+        desk = self._desk
+        claims = [desk.dispatch.request(self._queues, room, session=session)] if room else []
+        results, grants = desk.report.many(told, claims)
+        for (job, outcome), result in zip(told, results, strict=True):
             if isinstance(result, StokerError):
-                self._refused(job, result)
+                self._refused(job, outcome, result)
         if not grants:
             return []
         try:
-            return self._desk.dispatch.granted(grants[0])
+            return desk.dispatch.granted(grants[0])
         except SessionLost:
-            self._session_lost()
+            self._heart.lose(session)
             return []
 
-    @staticmethod
-    def _refused(job: Job, error: StokerError) -> None:
+    def _refused(self, job: Job, outcome: Outcome, error: StokerError) -> None:
+        given_up = isinstance(outcome, Failed) and isinstance(outcome.verdict, GiveUp)
         if isinstance(error, LeaseLost):
             logger.warning(
                 "job %d was taken over while it ran here; its outcome counts not", job.id
             )
-        elif isinstance(error, BadInput):
-            logger.error("the outcome of job %d cannot be stored: %s", job.id, error)
+        elif isinstance(error, Contended):
+            self._outbox.append((job, outcome))
+        elif isinstance(error, BadInput) and not given_up:
+            said = GiveUp(f"its outcome cannot be stored: {error}")
+            self._outbox.append((job, Failed(failure_of(error), said)))
         else:
             logger.error("the outcome of job %d was refused: %s", job.id, error)
 
@@ -154,34 +183,39 @@ class Ferry:
         for job in jobs:
             task = self._tasks.get(job.name)
             if task is None:
-                self._park(job)
+                self._put_off(job)
                 continue
             assignment = Assignment(task, Context(job, self._desk))
-            self.in_hand[job.id] = assignment
             crew = self._crew_for(task)
+            self.in_hand.add(assignment)
             by_crew.setdefault(id(crew), (crew, []))[1].append(assignment)
         for crew, assignments in by_crew.values():
             crew.submit(assignments)
 
-    def _park(self, job: Job) -> None:
-        """A task nobody here knows may be known elsewhere, or after the next deployment."""
+    def _put_off(self, job: Job) -> None:
         error = f"no task called {job.name!r} is known to the worker that took it"
         logger.warning("job %d is put off for a minute: %s", job.id, error)
-        later = self._desk.store.now() + _UNKNOWN_AGAIN
-        self._desk.report.many([(job, Released(later, error=error))])
+        self._outbox.append((job, Released(self._desk.store.now() + PUT_OFF, error=error)))
 
     def _sleep(self) -> None:
         """Until a ring, an outcome, the next due job or the next look."""
         self._asleep = True
         try:
             if not self._outbox:
-                self._bell.wait(self._sleep_seconds())
+                seconds = self._sleep_seconds()
+                if not self._bell.wait(seconds) and self._is_crowded():
+                    self.give_back()  # others may have nothing to do
             self._bell.clear()
         finally:
             self._asleep = False
 
+    def _is_crowded(self) -> bool:
+        return len(self.in_hand) > self._concurrency
+
     def _sleep_seconds(self) -> float:
-        if not self._room(0):
+        if self._is_crowded():
+            return 2 * _AHEAD_SECONDS
+        if not self._room():
             return _LONGEST_SLEEP
         names = self._desk.dispatch.named(self._queues)
         due_at = self._desk.store.next_due(names)
@@ -203,8 +237,10 @@ class _Pace:
         now = time.monotonic()
         passed = now - self._since
         if passed > _AHEAD_SECONDS:
-            self._rate += (self._counted / passed - self._rate) * 0.5
+            weight = passed / (passed + _AHEAD_SECONDS)
+            self._rate += (self._counted / passed - self._rate) * weight
             self._since, self._counted = now, 0
 
     def ahead(self) -> int:
+        self.count(0)  # a pause slows it down
         return min(_MOST_AHEAD, int(self._rate * _AHEAD_SECONDS))

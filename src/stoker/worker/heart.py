@@ -71,26 +71,28 @@ class Heart:
             self._hurry.wait(min(_WATCH_SECONDS, beat_every))
 
     def _beat(self) -> None:
+        session = self.session
         try:
-            beat = self._desk.dispatch.beat(self.session, ttl=self._ttl)
+            beat = self._desk.dispatch.beat(session, ttl=self._ttl)
         except StoreError as error:
             logger.warning("the heartbeat did not get through: %s", error)
             if time.monotonic() - self._beaten > self._ttl * 0.9 / 1e6:
-                self.lose()
+                self.lose(session)
             return
         self._beaten = time.monotonic()
         if not beat.alive:
-            self.lose()
+            self.lose(session)
             return
         cancelled = set(beat.cancelled)
         for assignment in self._in_hand():
             if assignment.context.job.id in cancelled:
                 self._end(assignment, StopReason.CANCELLED)
 
-    def lose(self) -> None:
+    def lose(self, lost: int) -> None:
         """We were taken for dead: what we hold is no longer ours. Begin again as somebody new."""
         with self._lock:
-            lost = self.session
+            if lost != self.session:
+                return  # somebody else has noticed before
             logger.warning("this worker's session %d is over; its jobs will run elsewhere", lost)
             for assignment in self._in_hand():
                 if assignment.context.job.session == lost:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from stoker.errors import BadInput
+from stoker.kernel.facts import check
 from stoker.kernel.job import Job
 from stoker.kernel.outcome import Awaits, Failed, Finished, Outcome, Released
 from stoker.kernel.retry import Again, Failure, GiveUp, Verdict, consult, failure_of
@@ -30,6 +31,8 @@ from stoker.worker.tasks import Definition
 logger = logging.getLogger("stoker.worker")
 
 _MOST_EVIDENCE = 8000
+PUT_OFF = 60 * 1_000_000
+"""What nobody here can treat may be known elsewhere, or after the next deployment."""
 
 
 class Middleware:
@@ -51,9 +54,8 @@ class Performer:
 
     def run(self, task: Definition, context: Context) -> Outcome | None:
         """Run a sync handler here. None: there is nobody to report to any more."""
-        early = self._too_soon(task, context.job)
-        if early is not None:
-            return early
+        if context.cancelled or context.job.undecided:
+            return self._unbegun(task, context)
         try:
             args, kwargs = self._begin(task, context)
             outcome: Outcome | None = self._finished(task, task.function(*args, **kwargs))
@@ -63,9 +65,8 @@ class Performer:
 
     async def run_async(self, task: Definition, context: Context) -> Outcome | None:
         """Run an async handler here."""
-        early = self._too_soon(task, context.job)
-        if early is not None:
-            return early
+        if context.cancelled or context.job.undecided:
+            return self._unbegun(task, context)
         try:
             args, kwargs = self._begin(task, context)
             outcome: Outcome | None = self._finished(task, await task.function(*args, **kwargs))
@@ -73,15 +74,17 @@ class Performer:
             outcome = self._left(task, context, error)
         return self._end(context, outcome)
 
-    def _too_soon(self, task: Definition, job: Job) -> Outcome | None:
-        """A job that failed where its retry handler was not at hand: the handler speaks first."""
-        if not job.undecided or task.retry_handler is None:
-            return None
+    def _unbegun(self, task: Definition, context: Context) -> Outcome | None:
+        """It was stopped while it waited for a runner, or it failed where its retry handler was
+        not at hand: then the handler speaks first."""
+        job = context.job
+        if context.stop_reason is not None:
+            return stopped(job, context.stop_reason)
+        if task.retry_handler is None:
+            logger.warning("job %d is put off: its retry handler is not known here", job.id)
+            return Released(self._now() + PUT_OFF)
         failure = Failure(("stoker.Undecided",), job.error or "failed elsewhere")
-        verdict = self._consult(task, job, failure)
-        if isinstance(verdict, Again) and verdict.at <= self._now() and verdict.payload is None:
-            return None
-        return Failed(failure, verdict)
+        return Failed(failure, self._consult(task, job, failure))
 
     def _begin(self, task: Definition, context: Context) -> Call:
         enter(context)
@@ -97,7 +100,7 @@ class Performer:
             for each in self._middleware:
                 try:
                     each.after(context, outcome)
-                except Exception:
+                except BaseException:  # whatever it is, the outcome must be reported
                     logger.exception("middleware failed after job %d", context.job.id)
         return outcome
 
@@ -105,7 +108,7 @@ class Performer:
     def _finished(task: Definition, value: Any) -> Outcome:
         try:
             return Finished(task.result(value))
-        except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             failure = failure_of(error)
             # The work is done: running it again would not make the result any better.
             return Failed(failure, GiveUp(f"its result cannot be kept as JSON: {failure.message}"))
@@ -128,7 +131,11 @@ class Performer:
     def _consult(self, task: Definition, job: Job, failure: Failure) -> Verdict | None:
         if task.retry_handler is None:
             return None
-        return consult(task.retry_handler, job, failure, self._now())
+        verdict = consult(task.retry_handler, job, failure, self._now())
+        try:
+            return _storable(verdict)
+        except BadInput as error:
+            return GiveUp(f"{failure.message} (given up, for the retry handler said: {error})")
 
 
 def stopped(job: Job, reason: StopReason) -> Outcome | None:
@@ -142,6 +149,15 @@ def stopped(job: Job, reason: StopReason) -> Outcome | None:
         text = f"ran longer than its limit of {limit:g} s"
         return Failed(Failure(("stoker.Timeout",), text, timeout=True))
     return Failed(Failure(("stoker.Cancelled",), "cancelled on request"), GiveUp())
+
+
+def _storable(verdict: Verdict) -> Verdict:
+    if isinstance(verdict, Again):
+        said = {"payload": verdict.payload, "rank": verdict.rank}
+        check({"due_at": verdict.at, **{k: v for k, v in said.items() if v is not None}})
+    if isinstance(verdict, GiveUp):
+        check({"meta": verdict.reason})
+    return verdict
 
 
 def _with_evidence(error: BaseException) -> Failure:

@@ -15,7 +15,6 @@ import msgspec
 from stoker.desk import Desk
 from stoker.errors import BadInput, StokerError
 from stoker.kernel.glob import glob_matches
-from stoker.kernel.outcome import Released
 from stoker.store.rings import session_ring
 from stoker.watch import give_up_turn, run_chores
 from stoker.worker.context import StopReason
@@ -77,7 +76,7 @@ class Worker:
             desk,
             round(settings.ttl * 1e6),
             describe=self._describe,
-            in_hand=lambda: list(self._ferry.in_hand.values()),
+            in_hand=lambda: list(self._ferry.in_hand),
             end=self._end,
         )
         self._ferry = Ferry(
@@ -86,8 +85,8 @@ class Worker:
             settings.queues,
             settings.concurrency,
             crew_for=self._crew_for,
-            session=lambda: self._heart.session,
-            session_lost=self._heart.lose,
+            take_back=self._take_back,
+            heart=self._heart,
         )
         self._over = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -104,6 +103,7 @@ class Worker:
 
     def start(self) -> None:
         """Begin to work, in threads of its own."""
+        self._listener = self._desk.store.bell.listen()  # no ring is missed from here on
         self._start("stoker-heart", self._heart.run)
         self._start("stoker-ferry", self._ferry.run)
         self._start("stoker-ear", self._listen)
@@ -113,21 +113,18 @@ class Worker:
     def stop(self, grace: float | None = None) -> None:
         """Take nothing new, let what runs end within the grace period, give the rest back."""
         self._ferry.accepting = False
-        for crew in self._crews.values():
-            for assignment in crew.take_back():
-                self._ferry.done(assignment, Released())
+        self._ferry.give_back()
         self._wait_until_empty(self.settings.grace if grace is None else grace)
-        for assignment in list(self._ferry.in_hand.values()):
+        for assignment in list(self._ferry.in_hand):
             self._end(assignment, StopReason.SHUTDOWN)
         self._wait_until_empty(0.5)
-        for assignment in list(self._ferry.in_hand.values()):
+        for assignment in list(self._ferry.in_hand):
             # It would not end: give its job back all the same; what it still says counts not.
             self._ferry.done(assignment, stopped(assignment.context.job, StopReason.SHUTDOWN))
         self._close()
 
     def _wait_until_empty(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        self._ferry.wake()
         while self._ferry.in_hand and time.monotonic() < deadline:
             time.sleep(0.01)
 
@@ -135,6 +132,7 @@ class Worker:
         self._ferry.stop()
         self._heart.stop()
         self._over.set()
+        self._desk.store.bell.ring([session_ring(self._heart.session)])
         for thread in self._threads:
             thread.join(timeout=10)
         for crew in self._crews.values():
@@ -150,6 +148,9 @@ class Worker:
         thread = threading.Thread(target=run, name=name, daemon=True)  # type: ignore[arg-type]
         thread.start()
         self._threads.append(thread)
+
+    def _take_back(self) -> list[Assignment]:
+        return [each for crew in self._crews.values() for each in crew.take_back()]
 
     def _crew_for(self, task: Definition) -> Crew:
         crew = self._crews.get(task.place)
@@ -170,16 +171,15 @@ class Worker:
             self._ferry.done(assignment, stopped(assignment.context.job, reason))
 
     def _listen(self) -> None:
-        listener = self._desk.store.bell.listen()
         try:
             while not self._over.is_set():
-                rung = listener.wait(1.0)
+                rung = self._listener.wait(1.0)
                 if session_ring(self._heart.session) in rung:
                     self._heart.look()
                 if any(glob_matches(queue, name) for name in rung for queue in self._queues()):
                     self._ferry.wake()
         finally:
-            listener.close()
+            self._listener.close()
 
     def _queues(self) -> tuple[str, ...]:
         return self.settings.queues

@@ -102,6 +102,17 @@ def test_what_is_not_to_be_edited_is_refused_with_all_that_is(desk: Desk, fact: 
     assert seen(desk, job_id).payload == b"old"
 
 
+@pytest.mark.parametrize(
+    "facts", [{"payload": "text"}, {"rank": 2**63}, {"weight": -1}, {"key": "\ud800"}], ids=str
+)
+def test_what_cannot_be_kept_cannot_be_edited_in(desk: Desk, store: Store, facts: Facts) -> None:
+    job_id = put(desk)
+    before = snapshot(store)
+    with pytest.raises(BadInput, match=next(iter(facts))):
+        desk.control.edit(job_id, {"meta": "m", **facts})
+    assert snapshot(store) == before
+
+
 def test_many_facts_are_edited_in_one_step(desk: Desk) -> None:
     job_id = put(desk)
     after = desk.control.edit(job_id, {**ALWAYS, **PLACE})

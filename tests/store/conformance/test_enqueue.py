@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stoker.desk import Desk
-from stoker.errors import Duplicate
+from stoker.errors import BadInput, Duplicate
 from stoker.kernel.job import Format, Job, State
 from stoker.kernel.policy import PLAIN, OnLost, Policy
 from stoker.kernel.retry_forms import by_error, custom, exponential, fixed, linear, listed
@@ -141,6 +141,30 @@ def test_jobs_of_one_call_are_taken_in_all_or_none(desk: Desk, store: Store) -> 
     before = snapshot(store)
     with pytest.raises(Duplicate):
         desk.intake.enqueue_many([Job("a"), Job("b", ref="taken"), Job("c")])
+    assert snapshot(store) == before
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"payload": "text"},
+        {"rank": -(2**63)},
+        {"rank": 2**63},
+        {"weight": -1},
+        {"due_at": 2**62},
+        {"name": "\ud800"},
+        {"parent_id": 1},
+        {"state": State.RUNNING},
+    ],
+    ids=str,
+)
+def test_a_job_that_cannot_be_kept_is_refused_with_all_of_its_call(
+    desk: Desk, store: Store, facts: Facts
+) -> None:
+    put(desk)
+    before = snapshot(store)
+    with pytest.raises(BadInput, match=next(iter(facts))):
+        desk.intake.enqueue_many([Job("q"), Job("q", **facts)])
     assert snapshot(store) == before
 
 

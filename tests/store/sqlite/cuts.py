@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stoker.store.clock import Clock
-from tests.store.sqlite.disk import Create, Event, Mark, Platter, Sync, restored
+from tests.store.sqlite.disk import Create, Event, Mark, Platter, Sync, disk_in_use, restored
 from tests.store.sqlite.witness import Contents, contents_found
 
 
@@ -61,7 +61,7 @@ class _History:
 
 def found_after(cut: Cut, folder: Path, clock: Clock) -> Contents:
     """What somebody finds who opens the file after the cut."""
-    with restored(cut.files, folder) as path:
+    with restored(cut.files, folder) as path, disk_in_use():
         return contents_found(path, clock)
 
 

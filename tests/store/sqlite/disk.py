@@ -1,8 +1,9 @@
 """A disk that can be cut off: it notes all that SQLite does to its files, and can refuse to do it.
 
 While a `Disk` is in use it is the default file system of SQLite in this process. It passes
-everything on to the real one. What it noted can be played to a `Platter`, which knows at every
-moment which files a power cut would leave behind, and with which contents.
+everything on to the real one, save that it never waits for the real disk. What it noted can be
+played to a `Platter`, which knows at every moment which files a power cut would leave behind,
+and with which contents.
 """
 
 from __future__ import annotations
@@ -132,7 +133,6 @@ class _File(apsw.VFSFile):
 
     def xSync(self, flags: int) -> None:  # noqa: N802
         self._disk.note(Sync(self._name))
-        super().xSync(flags)
 
 
 def _path(name: Any) -> Path:

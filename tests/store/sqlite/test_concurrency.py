@@ -13,6 +13,7 @@ import apsw
 import pytest
 
 from stoker.desk import Desk
+from stoker.kernel.change import Change
 from stoker.kernel.job import Job, State
 from stoker.kernel.outcome import Finished
 from stoker.kernel.policy import Policy
@@ -74,8 +75,7 @@ def act_in_line(desk: Desk, store: SqliteStore, acts: list[Callable[[], None]]) 
     desk.clerk.transact = coalescer.transact
     with store._lock:
         threads = in_threads(acts)
-        for _ in acts:
-            line.joined.acquire()
+        assert all(line.joined.acquire(timeout=60) for _ in acts)
     join(threads)
 
 
@@ -131,7 +131,7 @@ def test_one_caller_who_fails_does_not_fail_the_others(store: SqliteStore) -> No
 
     def bad() -> None:
         try:
-            desk.intake.enqueue(Job("q", rank=2**80))
+            desk.clerk.transact([Change(inserts=(Job("q", rank=2**80),))])
         except OverflowError as error:
             failed.append(error)
 

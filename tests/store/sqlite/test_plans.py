@@ -91,6 +91,10 @@ MAY_SORT = {
     "held_by": "what one dead session held, so that the oldest are recovered first",
 }
 
+MAY_LOOK_AT_EVERYTHING = {
+    "unbalanced": "the check that an operator asks for, which recounts all",
+}
+
 
 def named_statements() -> dict[str, str]:
     files = [
@@ -155,15 +159,23 @@ def test_no_bound_value_changes_a_plan(value: Any, store: SqliteStore) -> None:
         assert changed == []
 
 
+def everyday_plans(store: SqliteStore) -> dict[str, list[str]]:
+    return {
+        name: plan(store._writer, sql)
+        for name, sql in named_statements().items()
+        if name not in MAY_LOOK_AT_EVERYTHING
+    }
+
+
 def test_no_named_statement_looks_at_all_jobs(store: SqliteStore) -> None:
-    plans = {name: plan(store._writer, sql) for name, sql in named_statements().items()}
-    assert {name: scans(steps) for name, steps in plans.items() if scans(steps)} == {}
-    assert plans.keys() >= HOT.keys() | SEARCHES.keys() | MAY_SORT.keys()
+    found = {name: scans(steps) for name, steps in everyday_plans(store).items()}
+    assert {name: steps for name, steps in found.items() if steps} == {}
+    assert found.keys() >= HOT.keys() | SEARCHES.keys()
 
 
 def test_no_named_statement_sorts(store: SqliteStore) -> None:
-    plans = {name: plan(store._writer, sql) for name, sql in named_statements().items()}
-    assert {name for name, steps in plans.items() if sorts(steps)} == MAY_SORT.keys()
+    sorting = {name for name, steps in everyday_plans(store).items() if sorts(steps)}
+    assert sorting == MAY_SORT.keys()
 
 
 def test_the_scan_of_a_new_statement_is_noticed(store: SqliteStore) -> None:

@@ -66,10 +66,10 @@ def test_writes_that_arrive_torn_or_out_of_order_do_no_harm(
     path: Path, tmp_path: Path, clock: VirtualClock
 ) -> None:
     tape = a_day_on_tape(path, clock, driver.Sync.FULL)
-    survives = torn_by(random.Random(1))
+    cuts = cuts_that_take_what_they_like(tape, torn_by(random.Random(1)))
     broken = [
         number
-        for number, cut in enumerate(cuts_that_take_what_they_like(tape, survives))
+        for number, cut in enumerate(islice(cuts, 0, None, 2))
         if not is_whole(found_after(cut, tmp_path / "after", clock), cut)
     ]
     assert broken == []

@@ -19,10 +19,12 @@ from stoker.kernel.change import Change, Note
 from stoker.kernel.job import Job
 from stoker.store import Answer, Beat, Claim, Query, QueueView, Session
 from stoker.store.clock import Clock, wall_clock
+from stoker.store.finding import Finding
 from stoker.store.rings import rings_of
 from stoker.store.sqlite import schema
 from stoker.store.sqlite.bell import SocketBell
 from stoker.store.sqlite.books import SettingsReader
+from stoker.store.sqlite.check import findings
 from stoker.store.sqlite.claim import serve
 from stoker.store.sqlite.commit import commit_all
 from stoker.store.sqlite.driver import Sync, connect, troubles
@@ -40,6 +42,9 @@ _PAGES_A_TURN = 512
 
 class SqliteStore:
     """Jobs in one SQLite file.
+
+    A call waits `gate_timeout` seconds for other processes of Stoker's, and `busy_timeout` for
+    programs that write to the file without its gate.
 
     >>> store = SqliteStore("jobs.db")          # doctest: +SKIP
     """
@@ -82,7 +87,7 @@ class SqliteStore:
         with ExitStack() as opened:
             settings = (self.path, self._sync, self._busy_timeout)
             self._writer = opened.enter_context(closing(connect(*settings)))
-            schema.migrate(self._writer, self.path)
+            self.migrated = schema.migrate(self._writer, self.path)
             self._reader = opened.enter_context(closing(connect(*settings, read_only=True)))
             opened.pop_all()
 
@@ -201,6 +206,10 @@ class SqliteStore:
 
     def sessions(self) -> list[Session]:
         return self._ask(lambda looker: looker.sessions())
+
+    def check(self) -> list[Finding]:
+        with self._reading():
+            return findings(self._reader, self.path, self._sync, self.migrated)
 
     def close(self) -> None:
         """Let go of the file. The last one out checkpoints it, behind the gate."""

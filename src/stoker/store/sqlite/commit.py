@@ -133,25 +133,39 @@ def _all_pass(tx: Transaction, count: int, run: Callable[[], None]) -> bool:
 
 
 def _likeness(write: Write) -> tuple[Any, ...]:
-    """Writes alike in this can be made, and entered into the books, as one."""
-    job = write.job
-    return (write.set, job.revision, job.token, job.queue, job.state, job.weight, job.waits_for)
+    """Writes alike in this are entered into the books as one, and have one statement."""
+    job, news = write.job, write.set
+    was = (job.queue, job.state, job.weight, job.waits_for)
+    return (tuple(news), news.get("state"), news.get("waits_for"), was)
 
 
 def _update_together(tx: Transaction, alike: list[list[Write]]) -> None:
     for run in alike:
-        first = run[0]
-        ids = msgspec.json.encode([write.job.id for write in run]).decode()
-        row = (*first.set.values(), ids, first.job.revision, first.job.token)
-        tx.connection.execute(_update_many(tuple(first.set)), row)
+        first = _condition(run[0])
+        fields = tuple(run[0].set)
+        if all(_condition(write) == first for write in run):
+            # They say the same, about jobs in the same condition.
+            ids = msgspec.json.encode([write.job.id for write in run]).decode()
+            news, revision, token = first
+            row = (*news.values(), ids, revision, token)
+            tx.connection.execute(_update_many(fields), row)
+        else:
+            tx.connection.executemany(_guarded_update(fields), map(_guarded_row, run))
+
+
+def _condition(write: Write) -> tuple[Mapping[str, Any], int, int | None]:
+    return (write.set, write.job.revision, write.job.token)
+
+
+def _guarded_row(write: Write) -> Row:
+    job = write.job
+    return (*write.set.values(), job.id, job.revision, job.token)
 
 
 def _update_guarded(tx: Transaction, write: Write) -> Receipt:
-    job = write.job
-    row = (*write.set.values(), job.id, job.revision, job.token)
-    tx.connection.execute(_guarded_update(tuple(write.set)), row)
+    tx.connection.execute(_guarded_update(tuple(write.set)), _guarded_row(write))
     if not tx.connection.changes():
-        return Receipt(ok=False, stale=(job.id,))
+        return Receipt(ok=False, stale=(write.job.id,))
     _enter_moves(tx, write, 1)
     return OK
 

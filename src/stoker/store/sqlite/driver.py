@@ -27,7 +27,8 @@ except ImportError as missing:  # pragma: no cover - needs an environment withou
     ) from missing
 
 _CHECKPOINT_PAGES = 2000
-_CACHE_KIB = 65_536
+# More would be dearer: now and then a commit walks through the whole cache.
+_CACHE_KIB = 16_384
 _WAL_KEPT_BYTES = 64 * 1024 * 1024
 
 

@@ -31,6 +31,10 @@ class JobReader:
         self._names: dict[int, str] = {}
 
     def __call__(self, row: Row) -> Job:
+        return Job(*self.facts(row))
+
+    def facts(self, row: Row) -> list[Any]:
+        """The job's facts in the order of its fields."""
         facts = list(row)
         facts[QUEUE] = self._names.get(facts[QUEUE]) or self._queue_name(facts[QUEUE])
         facts[STATE] = STATES[facts[STATE]]
@@ -40,7 +44,7 @@ class JobReader:
         facts[UNDECIDED] = facts[UNDECIDED] == 1
         if facts[PAYLOAD] is None:
             facts[PAYLOAD] = self._one("SELECT content FROM body WHERE job = ?", facts[ID])
-        return Job(*facts)
+        return facts
 
     def _queue_name(self, queue: int) -> str:
         # Numbers of queues are never used again, so what was read once stays true.

@@ -20,6 +20,9 @@ QUEUE, POLICY, ID = _FIELDS.index("queue"), _FIELDS.index("policy"), _FIELDS.ind
 PAYLOAD, FORMAT = _FIELDS.index("payload"), _FIELDS.index("format")
 STATE, RANK, DUE_AT = _FIELDS.index("state"), _FIELDS.index("rank"), _FIELDS.index("due_at")
 KEY, WEIGHT = _FIELDS.index("key"), _FIELDS.index("weight")
+ATTEMPT, REVISION, STARTED_AT = (_FIELDS.index(n) for n in ("attempt", "revision", "started_at"))
+TOKEN, SESSION, UNTIL = (_FIELDS.index(name) for name in ("token", "session", "until"))
+PROGRESS = _FIELDS.index("progress")
 CANCEL_REQUESTED, UNDECIDED = _FIELDS.index("cancel_requested"), _FIELDS.index("undecided")
 
 _UNUSUAL_FROM = WEIGHT

@@ -13,15 +13,20 @@ APPLICATION_ID = 0x53746F6B
 _PACKAGE = "stoker.store.sqlite.sql"
 
 
-def migrate(connection: apsw.Connection, path: str) -> None:
-    """Run what is missing. The caller holds the gate, so nobody else migrates meanwhile."""
+def migrate(connection: apsw.Connection, path: str) -> tuple[int, int]:
+    """Run what is missing; returns the version that was found and the one there is now.
+
+    The caller holds the gate, so nobody else migrates meanwhile.
+    """
     version = check(connection, path)
     if version == 0:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # too late after the first table
     _use_wal(connection, path)
-    for number, script in migrations(_PACKAGE).items():
+    steps = migrations(_PACKAGE)
+    for number, script in steps.items():
         if number > version:
             _step(connection, number, script)
+    return version, max(steps)
 
 
 def check(connection: apsw.Connection, path: str) -> int:

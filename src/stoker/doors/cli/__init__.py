@@ -1,0 +1,28 @@
+"""The command line: `stoker`, or `python -m stoker`.
+
+root       the table of commands, exit codes, errors in one line
+jobs, queues, schedule ...   a file for each command, which goes to the desk and shows
+place      from --store and --app to an open Stoker
+show       all that is printed: tables, facts, JSON
+forms      jobs, queues and workers as JSON, with names that stay
+words      times, durations and settings, as people write and read them
+"""
+
+from __future__ import annotations
+
+import sys
+from io import TextIOWrapper
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    try:
+        from stoker.doors.cli.root import root  # noqa: PLC0415 - click is an extra
+    except ModuleNotFoundError as missing:
+        if missing.name != "click":
+            raise
+        sys.exit("stoker: error: the command line needs click; pip install 'stoker[cli]'")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # better a ? than no answer
+    root.main(prog_name="stoker")

@@ -1,0 +1,188 @@
+"""`stoker enqueue`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from stoker.client import Call, Stoker, Task
+from stoker.desk import Placement, Twin
+from stoker.doors.cli import show
+from stoker.doors.cli.command import Command, json_option, opened
+from stoker.doors.cli.words import SECOND, jobs_text, read_arguments, read_moment
+from stoker.errors import BadInput
+from stoker.kernel.duration import micros
+from stoker.kernel.job import Format, Job
+
+_MOST = 100_000
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        "stoker enqueue --app shop:app shop.welcome user=7 lang=en",
+        "stoker enqueue --app shop:app shop.welcome '{\"user\": 7}' --delay 5m --wait",
+        "stoker enqueue --store sqlite:///jobs.db import --queue files --payload @files.json",
+        "stoker enqueue --store sqlite:///jobs.db ping --count 1000",
+    ],
+)
+@click.argument("name")
+@click.argument("arguments", metavar="[ARG]...", nargs=-1)
+@click.option("--queue", help="The queue; by default the task's own, else `default`.")
+@click.option("--delay", metavar="TIME", help="Not before this time has passed: 30s, 5m, 2h, 1d.")
+@click.option("--at", metavar="TIME", help="Not before this moment: 2026-07-01T09:00+02:00.")
+@click.option("--rank", type=int, default=0, help="Lower runs first; 0 if nothing is said.")
+@click.option("--key", help="Whom it is for: tenant, region, server.")
+@click.option("--unique", metavar="KEY", help="Not if a live job of this name has the same key.")
+@click.option("--payload", metavar="DATA", help="The payload as it is; @FILE or - for stdin.")
+@click.option("--raw", is_flag=True, help="The payload is bytes, no JSON.")
+@click.option("--count", default=1, show_default=True, help="How many times.")
+@click.option("--wait", is_flag=True, help="Wait for the end and print the result.")
+@click.option("--timeout", metavar="TIME", help="How long to wait at most.")
+@json_option
+@opened(make=True)
+def enqueue(
+    app: Stoker,
+    *,
+    name: str,
+    count: int,
+    wait: bool,
+    timeout: str | None,
+    as_json: bool,
+    **said: Any,
+) -> None:
+    """Put a job in: NAME is its task. It is durable when this returns.
+
+    An ARG is name=value, or a value. Values are JSON where that is possible, else text: 7 is a
+    number, '"7"' and seven are texts. One JSON object alone stands for all arguments by name.
+
+    With --app the arguments are checked by the task, and its queue, retries and time limit apply.
+    With only a --store the payload is stored as given.
+    """
+    if not 1 <= count <= _MOST:
+        raise BadInput(f"--count goes from 1 to {_MOST:,}, not {count}")
+    if any(True for _ in app.tasks):
+        placements = _by_task(app, app[name], count, said)
+    else:
+        placements = _by_hand(app, name, count, said)
+    if wait:
+        _await(app, placements, timeout, as_json=as_json)
+    else:
+        _tell(placements, as_json=as_json)
+
+
+def _by_task(
+    app: Stoker, task: Task[..., Any], count: int, said: dict[str, Any]
+) -> list[Placement]:
+    at = _due_at(app, said)
+    chosen = task.options(
+        at=datetime.fromtimestamp(at / SECOND, UTC) if at else None,
+        key=said["key"],
+        unique=said["unique"],
+        queue=said["queue"],
+        rank=said["rank"],
+    )
+    positional, named = _arguments(app, task.name, said)
+    call: Call = chosen.call(*positional, **named)
+    return [Placement(handle.id, handle.fresh) for handle in app.enqueue_many([call] * count)]
+
+
+def _arguments(app: Stoker, name: str, said: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    if said["payload"] is None:
+        return read_arguments(said["arguments"])
+    data = _payload(said)
+    definition = app.tasks.get(name)
+    assert definition is not None  # it was found by this name
+    if definition.codec.format is Format.JSON:
+        return read_arguments([_checked_json(data).decode()])
+    return [data.decode() if definition.codec.format is Format.TEXT else data], {}
+
+
+def _by_hand(app: Stoker, name: str, count: int, said: dict[str, Any]) -> list[Placement]:
+    job = Job(
+        said["queue"] or "default",
+        name,
+        _stored(said),
+        Format.BYTES if said["raw"] else Format.JSON,
+        rank=said["rank"],
+        due_at=_due_at(app, said),
+        key=said["key"],
+        # As tasks do, so that both see each other's jobs.
+        unique_key=None if said["unique"] is None else f"{name}:{said['unique']}",
+    )
+    return app.desk.intake.enqueue_many([job] * count, twin=Twin.RETURN)
+
+
+def _stored(said: dict[str, Any]) -> bytes:
+    if said["payload"] is not None:
+        data = _payload(said)
+        return data if said["raw"] else _checked_json(data)
+    if said["raw"]:
+        raise BadInput("--raw needs a --payload, such as --payload @FILE")
+    positional, named = read_arguments(said["arguments"])
+    if positional and named:
+        raise BadInput(
+            "without an app nobody knows the names of positional arguments; write all of them as "
+            "name=value, or give --app"
+        )
+    return msgspec.json.encode(positional or named)
+
+
+def _due_at(app: Stoker, said: dict[str, Any]) -> int:
+    if said["delay"] is not None and said["at"] is not None:
+        raise BadInput("say --delay or --at, not both")
+    if said["delay"] is not None:
+        return app.desk.store.now() + micros(said["delay"])
+    return 0 if said["at"] is None else read_moment(said["at"])
+
+
+def _payload(said: dict[str, Any]) -> bytes:
+    if said["arguments"]:
+        raise BadInput("give arguments or a --payload, not both")
+    source: str = said["payload"]
+    if source == "-":
+        return click.get_binary_stream("stdin").read()
+    if not source.startswith("@"):
+        return source.encode()
+    try:
+        return Path(source[1:]).read_bytes()
+    except OSError as error:
+        raise BadInput(f"cannot read the payload from {source[1:]}: {error.strerror}") from error
+
+
+def _checked_json(data: bytes) -> bytes:
+    try:
+        msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        raise BadInput(
+            f"the payload is no JSON ({error}); say --raw if it is not meant to be"
+        ) from error
+    return data
+
+
+def _tell(placements: Sequence[Placement], *, as_json: bool) -> None:
+    if as_json:
+        show.lines({"id": placed.id, "fresh": placed.fresh} for placed in placements)
+        return
+    fresh = [placed.id for placed in placements if placed.fresh]
+    if not fresh:
+        click.echo(f"job {placements[0].id} is there already, with the same unique key")
+    elif len(fresh) == 1:
+        click.echo(f"job {fresh[0]} is enqueued")
+    else:
+        click.echo(f"{jobs_text(len(fresh))} are enqueued, from {fresh[0]} to {fresh[-1]}")
+
+
+def _await(
+    app: Stoker, placements: Sequence[Placement], timeout: str | None, *, as_json: bool
+) -> None:
+    """Print the results, one a line, as they come."""
+    for placed in placements:
+        result = app.job(placed.id).wait(timeout)
+        form = {"id": placed.id, "fresh": placed.fresh, "result": result}
+        show.lines([form if as_json else result])

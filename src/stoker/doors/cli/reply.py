@@ -1,0 +1,43 @@
+"""`stoker reply`."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from stoker.desk import Reply
+from stoker.doors.cli import show
+from stoker.doors.cli.command import Command, Stoker, json_option, opened
+from stoker.errors import BadInput, Refused
+
+_TOLD = {
+    Reply.DELIVERED: "delivered: the job that waited for it goes on",
+    Reply.KEPT: "kept: nobody waits for it yet, it is there for a minute",
+}
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        "stoker reply order-17 '{\"approved\": true}'",
+        "curl -s https://example.org/answer | stoker reply order-17 -",
+    ],
+)
+@click.argument("key")
+@click.argument("answer", metavar="JSON")
+@json_option
+@opened()
+def reply(app: Stoker, *, key: str, answer: str, as_json: bool) -> None:
+    """Answer the job that waits for the reply KEY. The answer is JSON; - reads it from stdin."""
+    said = click.get_text_stream("stdin").read() if answer == "-" else answer
+    try:
+        msgspec.json.decode(said)
+    except msgspec.DecodeError as error:
+        raise BadInput(f"the answer is no JSON ({error}); write text as '\"yes\"'") from error
+    outcome = app.desk.control.reply(key, said.encode())
+    if outcome is Reply.REPEATED:
+        raise Refused(f"an answer for {key!r} is kept already; this one was ignored")
+    if as_json:
+        show.document({"key": key, "outcome": outcome.value})
+    else:
+        click.echo(_TOLD[outcome])

@@ -1,0 +1,195 @@
+"""Times, durations, states and queue settings, as people write and read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from stoker.errors import BadInput
+from stoker.kernel import duration
+from stoker.kernel.job import State
+from stoker.kernel.queue import DEFAULTS, Order, QueueSettings, Retention
+
+SECOND = 1_000_000
+
+# --- Times ---------------------------------------------------------------------------------------
+
+_UNITS = ((86_400, "d", 2), (3_600, "h", 2), (60, "min", 2), (1, "s", 1))
+
+
+def iso(at: int | None) -> str | None:
+    """A moment for programs: ISO 8601, UTC, always with microseconds."""
+    if at is None:
+        return None
+    moment = datetime.fromtimestamp(at // SECOND, UTC).replace(microsecond=at % SECOND)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def clock(at: int) -> str:
+    """A moment for people, to the second."""
+    return datetime.fromtimestamp(at // SECOND, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def span(micros: float) -> str:
+    """A duration in round words: 350 ms, 12 s, 4 min, 30 h, 12 d."""
+    seconds = micros / SECOND
+    if seconds < 0.001:
+        return f"{micros:.0f} µs"
+    if seconds < 1:
+        return f"{seconds * 1000:.3g} ms"
+    # A unit is used from twice its size on, so that 90 min is not rounded to 1 h.
+    size, unit = next((size, unit) for size, unit, least in _UNITS if seconds >= size * least)
+    return f"{seconds / size:.3g} s" if unit == "s" else f"{seconds // size:.0f} {unit}"
+
+
+def distance(at: int, now: int) -> str:
+    """How far off a moment is: in 4 min, 12 s ago, now."""
+    apart = abs(at - now)
+    if apart < SECOND:
+        return "now"
+    rounded = apart // SECOND * SECOND
+    return f"in {span(rounded)}" if at > now else f"{span(rounded)} ago"
+
+
+def both(at: int, now: int) -> str:
+    """A moment and how far off it is."""
+    return f"{clock(at)} ({distance(at, now)})"
+
+
+def read_moment(text: str) -> int:
+    """A moment from ISO 8601 text, which must say its zone."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadInput(
+            f"cannot read the time {text!r}; write it like 2026-07-01T09:00Z or "
+            "2026-07-01T09:00+02:00"
+        ) from None
+    if moment.tzinfo is None:
+        raise BadInput(f"the time {text!r} has no zone; write {text}Z for UTC, or {text}+02:00")
+    return round(moment.timestamp() * SECOND)
+
+
+# --- Jobs ----------------------------------------------------------------------------------------
+
+
+def read_states(words: Iterable[str]) -> tuple[State, ...]:
+    """States by name in any case, also several with commas between."""
+    names = [name for word in words for name in word.split(",") if name]
+    unknown = [name for name in names if name.upper() not in State.__members__]
+    if unknown:
+        known = ", ".join(state.name.lower() for state in State)
+        raise BadInput(f"there is no state {unknown[0]!r}; choose from {known}")
+    return tuple(State[name.upper()] for name in names)
+
+
+def first_line(text: str | None) -> str:
+    """What an error says before it shows its evidence."""
+    return (text or "").partition("\n")[0]
+
+
+def jobs_text(count: int) -> str:
+    """`1 job`, `1,200 jobs`."""
+    return "1 job" if count == 1 else f"{count:,} jobs"
+
+
+# --- Settings of queues --------------------------------------------------------------------------
+
+_SETTABLE = (
+    "capacity=5, key_capacity=2, keys.NAME=3, order=rank-time or time-rank, paused=yes, "
+    "retention.finished=1h, retention.failed=30d, retention.cancelled=0"
+)
+_NOTHING = ("none", "")
+
+
+def settings_text(settings: QueueSettings) -> str:
+    """What a queue was told, in the words that `read_settings` reads."""
+    said = [] if not settings.paused else ["paused"]
+    for name in ("capacity", "key_capacity"):
+        if getattr(settings, name) is not None:
+            said.append(f"{name}={getattr(settings, name):g}")
+    said += [f"keys.{key}={limit:g}" for key, limit in sorted(settings.keys.items())]
+    if settings.order is not DEFAULTS.order:
+        said.append(f"order={settings.order.value}")
+    for name in Retention.__struct_fields__:
+        kept = getattr(settings.retention, name)
+        if kept != getattr(DEFAULTS.retention, name):
+            said.append(f"retention.{name}={'forever' if kept is None else duration.text(kept)}")
+    return " ".join(said)
+
+
+def read_settings(settings: QueueSettings, words: Sequence[str]) -> QueueSettings:
+    """The settings after changes such as `capacity=5 keys.ann=3 retention.finished=1h`."""
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise BadInput(f"cannot read {word!r}; write name=value, such as {_SETTABLE}")
+        settings = msgspec.structs.replace(settings, **_change(settings, name, value.strip()))
+    return settings
+
+
+def _change(settings: QueueSettings, name: str, value: str) -> dict[str, Any]:
+    family, _, member = name.partition(".")
+    if family == "keys" and member:
+        others = {key: limit for key, limit in settings.keys.items() if key != member}
+        limit = _limit(name, value)
+        return {"keys": others if limit is None else {**others, member: limit}}
+    if family == "retention" and member in Retention.__struct_fields__:
+        kept = None if value in ("forever", "none") else duration.micros(value)
+        return {"retention": msgspec.structs.replace(settings.retention, **{member: kept})}
+    if name in ("capacity", "key_capacity"):
+        return {name: _limit(name, value)}
+    if name == "order" and value in [order.value for order in Order]:
+        return {"order": Order(value)}
+    if name == "paused" and value in ("yes", "no"):
+        return {"paused": value == "yes"}
+    raise BadInput(
+        f"cannot set {name}={value}; settings are {_SETTABLE}; `none` takes a limit away"
+    )
+
+
+def _limit(name: str, value: str) -> float | None:
+    if value in _NOTHING:
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        raise BadInput(
+            f"{name} must be a number such as 5 or 2.5, or none; not {value!r}"
+        ) from None
+
+
+# --- Arguments -----------------------------------------------------------------------------------
+
+_NAMED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+
+
+def read_arguments(words: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and named arguments from `name=value`, JSON values and plain words.
+
+    One JSON object alone stands for named arguments, one JSON array alone for positional ones.
+    """
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    for word in words:
+        match = _NAMED.fullmatch(word)
+        if match is None:
+            positional.append(_value(word))
+        else:
+            named[match[1]] = _value(match[2])
+    if len(words) == 1 and positional and isinstance(positional[0], dict):
+        return [], positional[0]
+    if len(words) == 1 and positional and isinstance(positional[0], list):
+        return positional[0], {}
+    return positional, named
+
+
+def _value(word: str) -> Any:
+    try:
+        return msgspec.json.decode(word)
+    except msgspec.DecodeError:
+        return word

@@ -1,0 +1,88 @@
+"""`stoker worker`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+import click
+
+from stoker.doors.cli import place
+from stoker.doors.cli.command import Command, Stoker
+from stoker.errors import BadInput
+from stoker.worker.worker import DEFAULT_TTL, WorkerSettings
+
+LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+
+queues_option = click.option(
+    "--queues",
+    metavar="A,B",
+    help="The queues to serve, GLOB patterns allowed; by default those of all tasks.",
+)
+name_option = click.option("--name", default="", help="What to call it; by default host and pid.")
+store_option = click.option(
+    "--store", metavar="URL", help="The store, for an app that names none itself."
+)
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        "stoker worker shop:app",
+        "stoker worker shop:app --queues mail,report-* --concurrency 50",
+        "stoker worker shop:app --processes 4 --name batch --grace 120",
+    ],
+)
+@click.argument("app_ref", metavar="MODULE:APP", envvar="STOKER_APP")
+@queues_option
+@click.option("--concurrency", default=10, show_default=True, help="Jobs at once, per process.")
+@click.option("--processes", default=1, show_default=True, help="How many processes.")
+@click.option(
+    "--ttl",
+    default=DEFAULT_TTL / 1e6,
+    show_default=True,
+    help="Seconds without a heartbeat after which a worker counts as dead.",
+)
+@click.option(
+    "--grace", default=30.0, show_default=True, help="Seconds that running jobs get at the end."
+)
+@name_option
+@store_option
+def worker(
+    *,
+    app_ref: str,
+    queues: str | None,
+    processes: int,
+    store: str | None,
+    **settings: float | str,
+) -> None:
+    """Work on the jobs of an app until SIGTERM or Ctrl-C.
+
+    The first signal lets running jobs end within the grace period and gives the rest back; the
+    second ends at once. A process that dies is replaced, and its jobs run again.
+    """
+    from stoker.fleet.supervisor import Supervisor
+
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    app = at_work(app_ref, store)
+    if app.url == "memory:":
+        raise BadInput(f"the jobs of {app_ref} are in memory:, where no worker process sees them")
+    chosen = WorkerSettings(served(app, queues), **settings)  # type: ignore[arg-type]
+    sys.exit(Supervisor(app_ref, chosen, processes).run())
+
+
+def at_work(app_ref: str, store: str | None) -> Stoker:
+    """The app, which its worker processes will load again: so its store must be its own choice."""
+    if store is not None:
+        os.environ["STOKER_STORE"] = store
+    app = place.load(app_ref)
+    if store not in (None, app.url):
+        raise BadInput(f"{app_ref} names its store itself ({app.url}); leave out --store")
+    return app
+
+
+def served(app: Stoker, queues: str | None) -> tuple[str, ...]:
+    """The queues that are named, else those of all tasks."""
+    named = [name.strip() for name in (queues or "").split(",") if name.strip()]
+    return tuple(named or app.tasks.queues() or ["default"])

@@ -1,0 +1,104 @@
+"""How a file is: sound, durable, writable, and with room to grow."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+
+from stoker.store.files import statements
+from stoker.store.finding import Finding, Level
+from stoker.store.sqlite.driver import Sync
+
+_SQL = statements("stoker.store.sqlite.sql", "check.sql")
+_MOST_TOLD = 5
+_LITTLE_ROOM = 256 * 1024 * 1024
+_PROMISES = {
+    Sync.FULL: (
+        "sync=full: nothing acknowledged is lost when a process is killed, nor when the machine "
+        "loses power (as long as the disk tells the truth about having written)"
+    ),
+    Sync.NORMAL: (
+        "sync=normal: nothing acknowledged is lost when a process is killed; when the machine "
+        "loses power the last commits may be lost, the file stays sound"
+    ),
+}
+
+
+def findings(
+    connection: apsw.Connection, path: str, sync: Sync, migrated: tuple[int, int]
+) -> list[Finding]:
+    """Everything there is to say about a file that is open."""
+    return [
+        _file(path),
+        Finding("library", f"SQLite {apsw.sqlite_lib_version()}"),
+        _schema(*migrated),
+        *_integrity(connection),
+        *_books(connection),
+        Finding("durability", _PROMISES[sync]),
+        *_permissions(Path(path)),
+        _room(path),
+    ]
+
+
+def _file(path: str) -> Finding:
+    log = Path(path + "-wal")
+    beside = f", write-ahead log {_size(log.stat().st_size)}" if log.exists() else ""
+    return Finding("file", f"{path}: {_size(Path(path).stat().st_size)}{beside}")
+
+
+def _schema(found: int, now: int) -> Finding:
+    if found == now:
+        return Finding("schema", f"version {now}, up to date")
+    return Finding("schema", f"version {now}, brought up from {found} just now")
+
+
+def _integrity(connection: apsw.Connection) -> Iterator[Finding]:
+    said = [str(row[0]) for row in connection.execute(f"PRAGMA quick_check({_MOST_TOLD})")]
+    if said == ["ok"]:
+        yield Finding("integrity", "every page and row is sound")
+        return
+    for line in said:
+        yield Finding("integrity", f"{line}; restore a backup", Level.PROBLEM)
+
+
+def _books(connection: apsw.Connection) -> Iterator[Finding]:
+    wrong = [str(row[0]) for row in connection.execute(_SQL["unbalanced"], (_MOST_TOLD,))]
+    if not wrong:
+        yield Finding("books", "the counts of every queue agree with its jobs")
+    for queue in wrong:
+        text = f"the counts of the queue {queue} do not agree with its jobs"
+        yield Finding("books", text, Level.PROBLEM)
+
+
+def _permissions(path: Path) -> Iterator[Finding]:
+    for each in (path, path.parent):
+        if not os.access(each, os.W_OK):
+            text = f"{each} cannot be written; check its owner and permissions"
+            yield Finding("permissions", text, Level.PROBLEM)
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & (stat.S_IROTH | stat.S_IWOTH):
+        text = f"everybody on this machine may see the jobs ({mode:o}); chmod 600 {path}"
+        yield Finding("permissions", text, Level.WARNING)
+    else:
+        yield Finding("permissions", f"the file is closed to others ({mode:o})")
+
+
+def _room(path: str) -> Finding:
+    free = shutil.disk_usage(Path(path).parent).free
+    needed = max(_LITTLE_ROOM, Path(path).stat().st_size // 2)
+    if free < needed:
+        return Finding("disk", f"only {_size(free)} free; make room soon", Level.WARNING)
+    return Finding("disk", f"{_size(free)} free")
+
+
+def _size(amount: float) -> str:
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{amount:.4g} {unit}"
+        amount /= 1024
+    return f"{amount:.4g} TiB"

@@ -1,0 +1,208 @@
+"""Making tasks of functions."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from typing import Any
+
+import pytest
+
+from stoker import OnLost, Policy, Stoker, Task, by_error, custom, exponential, fixed, never
+from stoker import parse_windows as windows
+from stoker.errors import BadInput
+from stoker.kernel.policy import DAY
+from stoker.kernel.retry import Custom, RetryPolicy
+
+SECOND = 1_000_000
+BY_ERROR = by_error({OSError: fixed("1s")}, otherwise=never())
+
+
+def double(number: int) -> int:
+    """Twice as much."""
+    return 2 * number
+
+
+def nothing() -> None:
+    """Do nothing."""
+
+
+@pytest.fixture
+def app() -> Stoker:
+    return Stoker("memory:")
+
+
+def policy_of(task: Task[[], Any]) -> Policy:
+    return task.call().job.policy
+
+
+# -- the decorator -------------------------------------------------------------------------
+
+
+def test_a_bare_decorator_makes_a_task_named_after_its_function(app: Stoker) -> None:
+    task = app.task(double)
+    assert task.name == f"{__name__}.double"
+    assert task.call(1).job.queue == "default"
+
+
+def test_a_decorator_with_options_makes_a_task_too(app: Stoker) -> None:
+    task = app.task(name="twice", queue="numbers")(double)
+    job = task.call(1).job
+    assert (task.name, job.name, job.queue) == ("twice", "twice", "numbers")
+
+
+def test_calling_a_task_runs_its_function_here_and_now(app: Stoker) -> None:
+    assert app.task(double)(21) == 42
+
+
+def test_calling_an_async_task_gives_a_coroutine_to_await(app: Stoker) -> None:
+    @app.task
+    async def triple(number: int) -> int:
+        await asyncio.sleep(0)
+        return 3 * number
+
+    async def main() -> int:
+        return await triple(14)
+
+    assert asyncio.run(main()) == 42
+
+
+def test_a_task_keeps_docstring_and_signature_of_its_function(app: Stoker) -> None:
+    task = app.task(queue="numbers")(double)
+    assert task.__doc__ == "Twice as much."
+    assert str(inspect.signature(task)) == "(number: 'int') -> 'int'"
+    assert repr(task) == f"<Task {__name__}.double on queue numbers>"
+
+
+def test_one_decorator_serves_several_functions(app: Stoker) -> None:
+    mail = app.task(queue="mail", retry=fixed("1s"), timeout="5s")
+    tasks = [mail(double), mail(nothing)]
+    jobs = [tasks[0].call(1).job, tasks[1].call().job]
+    assert [job.queue for job in jobs] == ["mail", "mail"]
+    assert {job.policy for job in jobs} == {Policy(retry=fixed("1s"), timeout=5 * SECOND)}
+
+
+def test_a_task_is_found_by_its_name(app: Stoker) -> None:
+    task = app.task(name="twice")(double)
+    assert app["twice"] is task
+
+
+def test_a_name_nobody_knows_is_refused_with_those_that_are_known(app: Stoker) -> None:
+    with pytest.raises(BadInput, match="no task is called 'x'; known: none"):
+        app["x"]
+    app.task(name="twice")(double)
+    app.task(name="naught")(nothing)
+    with pytest.raises(BadInput, match="no task is called 'x'; known: naught, twice"):
+        app["x"]
+
+
+def test_two_functions_cannot_share_a_name(app: Stoker) -> None:
+    app.task(name="twice")(double)
+    with pytest.raises(BadInput, match="two tasks called 'twice'; give one a name="):
+        app.task(name="twice")(nothing)
+
+
+def test_making_the_same_function_a_task_again_changes_its_options(app: Stoker) -> None:
+    app.task(name="twice")(double)
+    app.task(name="twice", queue="numbers")(double)
+    assert app["twice"].call(1).job.queue == "numbers"
+
+
+@pytest.mark.parametrize("thing", ["mail", functools.partial(double, 1), 7])
+def test_a_task_is_made_of_a_function_only(app: Stoker, thing: Any) -> None:
+    with pytest.raises(BadInput, match="a task is made of a function, not of"):
+        app.task(thing)
+
+
+def test_a_task_is_not_made_a_task_again(app: Stoker) -> None:
+    with pytest.raises(BadInput, match="a task is made of a function, not of <Task"):
+        app.task(app.task(double))  # type: ignore[arg-type]
+
+
+# -- what becomes of its jobs --------------------------------------------------------------
+
+
+def test_a_job_of_a_plain_task_has_the_plain_policy(app: Stoker) -> None:
+    assert policy_of(app.task(nothing)) == Policy(timeout=DAY, retry=never())
+
+
+def test_all_options_reach_the_policy(app: Stoker) -> None:
+    task = app.task(
+        retry=exponential(5),
+        timeout="90s",
+        on_lost="fail",
+        crash_limit=7,
+        repeat="every 5m",
+        windows="08:00-17:00",
+    )(nothing)
+    assert policy_of(task) == Policy(
+        timeout=90 * SECOND,
+        on_lost=OnLost.FAIL,
+        crash_limit=7,
+        retry=exponential(5),
+        repeat="every 5m",
+        windows=windows("08:00-17:00"),
+    )
+
+
+def test_no_limit_can_be_said(app: Stoker) -> None:
+    policy = policy_of(app.task(timeout=None, crash_limit=None)(nothing))
+    assert (policy.timeout, policy.crash_limit) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("fixed 10s x3", fixed("10s", limit=3)),
+        (fixed("10s", limit=3), fixed("10s", limit=3)),
+        (BY_ERROR, BY_ERROR),
+        (None, never()),
+    ],
+    ids=["text", "policy", "by error", "nothing"],
+)
+def test_a_retry_policy_is_given_as_a_value_or_as_text(
+    app: Stoker, said: RetryPolicy | str | None, meant: RetryPolicy
+) -> None:
+    assert policy_of(app.task(retry=said)(nothing)).retry == meant
+
+
+def test_a_retry_handler_is_given_as_a_callable_and_known_by_the_tasks_name(app: Stoker) -> None:
+    task = app.task(name="nothing", retry=lambda job, failure: None)(nothing)
+    assert policy_of(task).retry == Custom("nothing")
+
+
+# -- wrong options -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"colour": "red"}, "the task '.*nothing' has no option colour"),
+        ({"place": "moon"}, "place= must be one of 'loop', 'thread', 'process', not 'moon'"),
+        ({"on_lost": "cry"}, "on_lost= must be one of 'requeue', 'retry', 'fail', 'stay'"),
+        ({"retry": 5}, "retry= takes a policy such as exponential"),
+        ({"retry": custom("patient")}, "retry= takes your retry handler itself"),
+        ({"retry": "sometimes"}, "sometimes"),
+        ({"timeout": "soon"}, "cannot read the duration 'soon'"),
+        ({"timeout": 0}, "timeout must be more than 0"),
+        ({"crash_limit": 0}, "crash_limit must be at least 1"),
+        ({"repeat": "now and then"}, "cannot read the repeat"),
+        ({"windows": "noon"}, "noon"),
+        ({"place": "loop"}, "is not async and cannot run in place='loop'"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_wrong_option_is_refused_when_the_task_is_made(
+    app: Stoker, options: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(BadInput, match=complaint):
+        app.task(**options)(nothing)
+
+
+@pytest.mark.parametrize("place", ["thread", "process"])
+def test_an_async_function_runs_on_the_loop_only(app: Stoker, place: str) -> None:
+    async def wait() -> None: ...
+
+    with pytest.raises(BadInput, match=f"is async and cannot run in place='{place}'"):
+        app.task(place=place)(wait)

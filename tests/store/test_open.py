@@ -1,0 +1,95 @@
+"""From a URL to a store: what is understood, and what is refused with a word of advice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stoker.desk import Desk
+from stoker.errors import BadInput, StoreUnavailable
+from stoker.kernel.job import Job
+from stoker.store.memory import MemoryStore
+from stoker.store.open import open_store
+from stoker.store.sqlite import SqliteStore
+from stoker.store.sqlite.driver import Sync
+
+
+def opened(url: str) -> SqliteStore:
+    store = open_store(url)
+    assert isinstance(store, SqliteStore)
+    store.close()
+    return store
+
+
+def test_memory_is_a_store_of_its_own_each_time() -> None:
+    first, second = open_store("memory:"), open_store("memory:")
+    assert isinstance(first, MemoryStore)
+    Desk(first).intake.enqueue(Job("q"))
+    assert second.survey() == []
+
+
+def test_a_file_in_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert opened("sqlite:///jobs.db").path == str(tmp_path / "jobs.db")
+    assert opened("sqlite:short.db").path == str(tmp_path / "short.db")
+
+
+def test_a_file_anywhere(tmp_path: Path) -> None:
+    assert opened(f"sqlite:///{tmp_path}/jobs.db").path == str(tmp_path / "jobs.db")
+    assert (tmp_path / "jobs.db").exists()
+
+
+def test_a_file_whose_name_needs_quoting(tmp_path: Path) -> None:
+    assert opened(f"sqlite:///{tmp_path}/a%20b%3F%23.db").path == str(tmp_path / "a b?#.db")
+
+
+def test_a_file_is_opened_again_with_what_is_in_it(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    first = open_store(url)
+    placed = Desk(first).intake.enqueue(Job("q", payload=b"kept"))
+    first.close()
+    second = open_store(url)
+    assert second.get([placed.id])[placed.id].payload == b"kept"
+    second.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "sync"),
+    [("", Sync.FULL), ("?sync=full", Sync.FULL), ("?sync=normal", Sync.NORMAL)],
+)
+def test_how_much_a_power_cut_may_take_can_be_chosen(
+    tmp_path: Path, options: str, sync: Sync
+) -> None:
+    assert opened(f"sqlite:///{tmp_path}/jobs.db{options}")._sync is sync
+
+
+@pytest.mark.parametrize("url", ["", "jobs.db", "mysql://x/y", "sqlit:///jobs.db", ":memory:"])
+def test_an_unknown_kind_of_store_is_refused_with_those_that_are_known(url: str) -> None:
+    with pytest.raises(BadInput, match="begins with one of memory:, sqlite:"):
+        open_store(url)
+
+
+def test_a_host_is_refused_with_the_url_that_was_probably_meant() -> None:
+    with pytest.raises(BadInput, match=r"write sqlite:///jobs\.db"):
+        open_store("sqlite://jobs.db")
+
+
+@pytest.mark.parametrize("url", ["memory:x", "memory:?sync=full", "memory:///x"])
+def test_memory_takes_no_options(url: str) -> None:
+    with pytest.raises(BadInput, match="just memory:"):
+        open_store(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["sqlite:", "sqlite:///", "sqlite:///jobs.db?sync=off", "sqlite:///jobs.db?sink=full"],
+)
+def test_an_sqlite_url_that_cannot_be_read_is_refused_with_one_that_can(url: str) -> None:
+    with pytest.raises(BadInput, match=r"write sqlite:///jobs\.db"):
+        open_store(url)
+
+
+def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="nowhere"):
+        open_store(f"sqlite:///{tmp_path}/nowhere/jobs.db")
