@@ -46,7 +46,8 @@ class Block(NamedTuple):
         """Run it among the names of its page; returns what it printed."""
         printed = StringIO()
         with redirect_stdout(printed):
-            exec(compile("\n" * (self.line - 1) + self.code, page, "exec"), names)  # noqa: S102
+            code = "\n" * (self.line - 1) + self.code
+            exec(compile(code, page, "exec", dont_inherit=True), names)  # noqa: S102
         return printed.getvalue().splitlines()
 
 

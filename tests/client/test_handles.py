@@ -51,9 +51,9 @@ Greet = Task[[str], str]
 
 def test_a_handle_follows_the_state_of_its_job(stoker: Harness, greet: Greet) -> None:
     job = greet.enqueue("ann")
-    assert job.state is State.QUEUED
+    seen = [job.state]
     stoker.drain()
-    assert job.state is State.FINISHED
+    assert [*seen, job.state] == [State.QUEUED, State.FINISHED]
 
 
 def test_a_handle_tells_its_id(app: Stoker, greet: Greet) -> None:
@@ -63,7 +63,7 @@ def test_a_handle_tells_its_id(app: Stoker, greet: Greet) -> None:
 
 
 def test_a_handle_on_a_job_that_never_was_says_so(app: Stoker) -> None:
-    with pytest.raises(NotFound, match="there is no job 4711 .any more.; is its retention over?"):
+    with pytest.raises(NotFound, match=r"there is no job 4711 \(any more\); is its"):
         _ = app.job(4711).state
 
 
@@ -102,7 +102,7 @@ def test_a_result_is_not_there_before_the_end(app: Stoker, greet: Greet) -> None
 def test_the_result_of_a_failed_job_is_its_failure(stoker: Harness, greet: Greet) -> None:
     job = greet.enqueue("nobody")
     stoker.run_for("10s")
-    with pytest.raises(JobFailed, match="is FAILED: LookupError: there is nobody$") as caught:
+    with pytest.raises(JobFailed, match=r"is FAILED: LookupError: there is nobody$") as caught:
         _ = job.result
     assert caught.value.job == job.job
     assert caught.value.job.attempt == 2
@@ -151,7 +151,7 @@ def test_a_result_comes_back_as_the_type_the_function_returns(
 
 def test_a_result_without_a_hint_is_what_its_json_says(stoker: Harness, app: Stoker) -> None:
     @app.task
-    def give():  # type: ignore[no-untyped-def]  # noqa: ANN202
+    def give():  # type: ignore[no-untyped-def]
         return {"point": Point(1, 2), "at": A_MOMENT}
 
     job = give.enqueue()
@@ -249,7 +249,7 @@ def test_a_failed_job_can_be_run_afresh(stoker: Harness, app: Stoker) -> None:
 
 
 def test_a_live_job_cannot_be_run_afresh(app: Stoker, greet: Greet) -> None:
-    with pytest.raises(IllegalMove, match="cannot revive job .*: it is QUEUED"):
+    with pytest.raises(IllegalMove, match=r"cannot revive job .*: it is QUEUED"):
         greet.enqueue("ann").retry()
 
 

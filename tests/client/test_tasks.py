@@ -77,8 +77,7 @@ def test_a_task_keeps_docstring_and_signature_of_its_function(app: Stoker) -> No
 
 def test_one_decorator_serves_several_functions(app: Stoker) -> None:
     mail = app.task(queue="mail", retry=fixed("1s"), timeout="5s")
-    tasks = [mail(double), mail(nothing)]
-    jobs = [tasks[0].call(1).job, tasks[1].call().job]
+    jobs = [mail(double).call(1).job, mail(nothing).call().job]
     assert [job.queue for job in jobs] == ["mail", "mail"]
     assert {job.policy for job in jobs} == {Policy(retry=fixed("1s"), timeout=5 * SECOND)}
 
@@ -117,7 +116,7 @@ def test_a_task_is_made_of_a_function_only(app: Stoker, thing: Any) -> None:
 
 def test_a_task_is_not_made_a_task_again(app: Stoker) -> None:
     with pytest.raises(BadInput, match="a task is made of a function, not of <Task"):
-        app.task(app.task(double))  # type: ignore[arg-type]
+        app.task(app.task(double))
 
 
 # -- what becomes of its jobs --------------------------------------------------------------

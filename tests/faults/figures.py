@@ -70,7 +70,8 @@ def _reports(evidence: Evidence) -> dict[str, int]:
 def recovery_times(evidence: Evidence) -> list[int]:
     """From the kill of a worker to the next start of a job it held, in microseconds, sorted.
 
-    Jobs of limited queues are left out: they wait for room as well.
+    Left out are jobs that may have been given up before, and those of limited queues, which wait
+    for room as well.
     """
     limited = {view.name for view in evidence.views if view.settings.limited}
     killed = {deed.actor: deed.at for deed in evidence.each(Deed) if deed.what == "kill"}
@@ -79,7 +80,7 @@ def recovery_times(evidence: Evidence) -> list[int]:
         for runs in evidence.runs.values()
         for run, following in pairwise(runs)
         if run.actor in killed
-        and not run.accepted
+        and run.let_go_at is None
         and run.lease.queue not in limited
         and run.lease.started_at <= killed[run.actor] < following.lease.started_at
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
 from stoker.kernel.glob import glob_matches
@@ -45,7 +43,7 @@ class WorkerView(msgspec.Struct, frozen=True):
         return self.info.concurrency is not None and self.held >= self.info.concurrency
 
 
-def survey_workers(store: Store) -> Sequence[WorkerView]:
+def survey_workers(store: Store) -> list[WorkerView]:
     """All workers on the books, the dead ones included until their jobs are recovered."""
     now = store.now()
     return [_view(store, session, now) for session in store.sessions()]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from stoker.kernel.change import Change
 from stoker.store import Answer, Claim, Store
+from stoker.store.forks import renew_after_fork
 
 _MOST_CHANGES = 1000
 
@@ -46,6 +47,11 @@ class Coalescer:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.renew_locks()
+        renew_after_fork(self)
+
+    def renew_locks(self) -> None:
+        """Begin afresh: whoever waited or led stayed behind in the parent process."""
         self._state = threading.Lock()
         self._led = False
         self._waiting: deque[_Call] = deque()

@@ -45,6 +45,7 @@ from stoker.store import (
 )
 from stoker.store.bell import LocalBell
 from stoker.store.clock import Clock, wall_clock
+from stoker.store.forks import renew_after_fork
 from stoker.store.rings import rings_of
 from stoker.store.twins import Name, find_twins, names_held
 
@@ -62,7 +63,8 @@ class MemoryStore:
     def __init__(self, clock: Clock = wall_clock) -> None:
         self.now = clock
         self.bell = LocalBell()
-        self._lock = threading.RLock()
+        self.renew_locks()
+        renew_after_fork(self)
         self._last_id = 0
         self._jobs: dict[int, Job] = {}
         self._settings: dict[str, QueueSettings] = {}
@@ -74,6 +76,10 @@ class MemoryStore:
         self._notes: dict[str, Note] = {}
         self._sessions: dict[int, Session] = {}
         self._locks: dict[str, tuple[str, int]] = {}
+
+    def renew_locks(self) -> None:
+        """A lock of this process's own."""
+        self._lock = threading.RLock()
 
     # -- committing ------------------------------------------------------------------------
 

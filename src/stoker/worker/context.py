@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from contextvars import ContextVar
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, overload
 
 import msgspec
 
@@ -139,9 +139,17 @@ class Context:
         """Leave here and come back later, from the beginning; no try is counted."""
         raise Snoozed(micros(delay))
 
+    @overload
+    def wait_for_reply(self, key: str, *, timeout: Duration | None = None) -> Any: ...
+
+    @overload
     def wait_for_reply(
-        self, key: str, *, timeout: Duration | None = None, as_type: type[T] | Any = Any
-    ) -> T:
+        self, key: str, *, timeout: Duration | None = None, as_type: type[T]
+    ) -> T: ...
+
+    def wait_for_reply(
+        self, key: str, *, timeout: Duration | None = None, as_type: Any = Any
+    ) -> Any:
         """The answer with this key; until it comes the job holds no worker.
 
         The handler leaves here and runs again, from the beginning, when the answer has come.
@@ -152,9 +160,8 @@ class Context:
             raise BadInput("a reply needs a key that both sides can name; it cannot be empty")
         if self.job.reply is None or self._answered not in (None, key):
             raise AwaitsReply(key, None if timeout is None else micros(timeout))
-        answer: T = msgspec.json.decode(self.job.reply, type=as_type)
         self._answered = key
-        return answer
+        return msgspec.json.decode(self.job.reply, type=as_type)
 
 
 _current: ContextVar[Context] = ContextVar("stoker_context")

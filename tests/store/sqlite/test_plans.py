@@ -76,6 +76,8 @@ MAY_BE_SCANNED = {
     "CONSTANT": "no table at all",
     "holder": "one row a session that holds leases, each found by a search",
     "rung": "one row a bucket of a queue, each found by a search",
+    "lane_rung": "one row a bucket of a queue's lanes, each found by a search",
+    "family": "one row a parent with held children, each found by a search",
     "queue": "a few hundred rows with their counters",
     "policy": "a thousand rows at most",
     "session": "one row a worker",

@@ -17,7 +17,7 @@ from io import TextIOWrapper
 def main() -> None:
     """Run the command line and leave with its exit code."""
     try:
-        from stoker.doors.cli.root import root  # noqa: PLC0415 - click is an extra
+        from stoker.doors.cli.root import root  # click is an extra
     except ModuleNotFoundError as missing:
         if missing.name != "click":
             raise

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import click
 
+from stoker.client import Stoker
 from stoker.desk import Desk
 from stoker.doors.cli import bulk, show
-from stoker.doors.cli.command import Command, Stoker, json_option, opened
+from stoker.doors.cli.command import Command, json_option, opened
 from stoker.doors.cli.show import Column
 from stoker.doors.cli.words import SECOND, span
 from stoker.errors import BadInput

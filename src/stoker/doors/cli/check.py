@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
+from stoker.client import Stoker
 from stoker.doors.cli import show
-from stoker.doors.cli.command import Command, Stoker, json_option, opened
+from stoker.doors.cli.command import Command, json_option, opened
 from stoker.doors.cli.forms import finding_form
 from stoker.doors.cli.show import Ink
 from stoker.errors import StoreCorrupt

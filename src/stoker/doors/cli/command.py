@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from stoker.client import Stoker
 from stoker.doors.cli import place
 
 Function = Callable[..., Any]
@@ -67,14 +66,14 @@ def opened(*, make: bool = False, private: bool = False) -> Callable[[Function],
 
     def decorate(function: Function) -> Function:
         @click.option(
+            "--store", metavar="URL", help="The store, as in sqlite:///jobs.db; or STOKER_STORE."
+        )
+        @click.option(
             "--app",
             "app_ref",
             metavar="MODULE:APP",
             envvar="STOKER_APP",
             help="The app whose store and tasks are meant; or STOKER_APP.",
-        )
-        @click.option(
-            "--store", metavar="URL", help="The store, as in sqlite:///jobs.db; or STOKER_STORE."
         )
         @functools.wraps(function)
         def command(store: str | None, app_ref: str | None, **rest: Any) -> None:
@@ -84,6 +83,3 @@ def opened(*, make: bool = False, private: bool = False) -> Callable[[Function],
         return command
 
     return decorate
-
-
-__all__ = ["Command", "Group", "Stoker", "json_option", "opened", "yes_option"]

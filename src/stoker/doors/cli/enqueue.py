@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -88,7 +89,10 @@ def _by_task(
         rank=said["rank"],
     )
     positional, named = _arguments(app, task.name, said)
-    call: Call = chosen.call(*positional, **named)
+    try:
+        call: Call = chosen.call(*positional, **named)
+    except BadInput as error:
+        raise BadInput(f"{error}; text that looks like JSON is written '\"7\"'") from error
     return [Placement(handle.id, handle.fresh) for handle in app.enqueue_many([call] * count)]
 
 
@@ -146,7 +150,7 @@ def _payload(said: dict[str, Any]) -> bytes:
         raise BadInput("give arguments or a --payload, not both")
     source: str = said["payload"]
     if source == "-":
-        return click.get_binary_stream("stdin").read()
+        return sys.stdin.buffer.read()
     if not source.startswith("@"):
         return source.encode()
     try:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 import click
 
+from stoker.client import Stoker
 from stoker.desk.explain import Blocker, Explanation, Reason
 from stoker.desk.explain import explain as explain_job
 from stoker.doors.cli import show
-from stoker.doors.cli.command import Command, Stoker, json_option, opened
+from stoker.doors.cli.command import Command, json_option, opened
 from stoker.doors.cli.forms import explanation_form
 from stoker.doors.cli.show import Ink
 from stoker.doors.cli.words import both

@@ -8,8 +8,9 @@ from typing import Any
 import click
 import msgspec
 
+from stoker.client import Stoker
 from stoker.doors.cli import bulk, show
-from stoker.doors.cli.command import Function, Group, Stoker, json_option, opened, yes_option
+from stoker.doors.cli.command import Function, Group, json_option, opened, yes_option
 from stoker.doors.cli.forms import content, job_form, policy_form
 from stoker.doors.cli.show import Cell, Column, Ink
 from stoker.doors.cli.words import both, distance, first_line, read_states, span
@@ -144,6 +145,7 @@ def show_job(app: Stoker, *, job: int, as_json: bool) -> None:
     show.facts(
         [*_identity(found), *_course(found, store.now()), *_policy(found), *_contents(found)]
     )
+    _tell_error(found)
 
 
 def _identity(job: Job) -> list[tuple[str, Cell]]:
@@ -206,11 +208,14 @@ def _contents(job: Job) -> list[tuple[str, Cell]]:
         for name, value in (("reply", job.reply), ("result", job.result))
         if value is not None
     ]
-    if job.error is not None:
-        said.append(
-            ("error", Ink(job.error.rstrip(), "" if job.state is State.FINISHED else "red"))
-        )
     return said
+
+
+def _tell_error(job: Job) -> None:
+    """Below the facts, since the evidence is long and wants the whole width."""
+    if job.error is not None:
+        show.line(Ink("error", "dim"))
+        show.line(Ink(job.error.rstrip(), "" if job.state is State.FINISHED else "red"))
 
 
 def _readable(value: object) -> str:
@@ -241,18 +246,18 @@ def _add(verb: bulk.Verb, help_text: str, examples: list[str]) -> None:
 
 _add(
     bulk.CANCEL,
-    "Cancel jobs by ID, or all that fit the options. A running job is asked to stop.",
+    "Cancel jobs. Give their IDs, or options that say which. A running job is asked to stop.",
     ["stoker jobs cancel 17 18", "stoker jobs cancel --queue mail --name newsletter --yes"],
 )
 _add(
     bulk.RETRY,
-    "Run ended jobs afresh, by ID, or all that fit the options (failed ones, unless --state says "
-    "otherwise).",
+    "Run ended jobs afresh. Give their IDs, or options that say which; without --state only failed "
+    "jobs are meant.",
     ["stoker jobs retry 17", "stoker jobs retry --queue mail", "stoker jobs retry --all --yes"],
 )
 _add(
     bulk.DELETE,
-    "Remove all trace of jobs by ID, or of all that fit the options (ended ones, unless --state "
-    "says otherwise). Running jobs stay.",
+    "Remove all trace of jobs. Give their IDs, or options that say which; without --state only "
+    "ended jobs are meant. Running jobs stay.",
     ["stoker jobs delete 17", "stoker jobs delete --state cancelled --all --yes"],
 )

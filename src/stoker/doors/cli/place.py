@@ -64,5 +64,6 @@ def load(app_ref: str) -> Stoker:
     except Exception as error:
         module = app_ref.partition(":")[0]
         raise StokerError(
-            f"importing {module} failed: {type(error).__name__}: {error}; STOKER_DEBUG=1 shows where"
+            f"importing {module} failed: {type(error).__name__}: {error}; "
+            "STOKER_DEBUG=1 shows where"
         ) from error

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import click
 
+from stoker.client import Stoker
 from stoker.doors.cli import bulk, show
-from stoker.doors.cli.command import Group, Stoker, json_option, opened, yes_option
+from stoker.doors.cli.command import Group, json_option, opened, yes_option
 from stoker.doors.cli.forms import queue_form
 from stoker.doors.cli.show import Column, Ink
 from stoker.doors.cli.words import jobs_text, read_settings, read_states, settings_text

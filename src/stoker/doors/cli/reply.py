@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 import msgspec
 
+from stoker.client import Stoker
 from stoker.desk import Reply
 from stoker.doors.cli import show
-from stoker.doors.cli.command import Command, Stoker, json_option, opened
+from stoker.doors.cli.command import Command, json_option, opened
 from stoker.errors import BadInput, Refused
 
 _TOLD = {
@@ -29,7 +32,7 @@ _TOLD = {
 @opened()
 def reply(app: Stoker, *, key: str, answer: str, as_json: bool) -> None:
     """Answer the job that waits for the reply KEY. The answer is JSON; - reads it from stdin."""
-    said = click.get_text_stream("stdin").read() if answer == "-" else answer
+    said = sys.stdin.read() if answer == "-" else answer
     try:
         msgspec.json.decode(said)
     except msgspec.DecodeError as error:

@@ -12,9 +12,11 @@ from types import FrameType
 
 import click
 
+from stoker.client import Stoker
 from stoker.doors.cli import show
-from stoker.doors.cli.command import Command, Stoker
+from stoker.doors.cli.command import Command
 from stoker.doors.cli.show import Ink
+from stoker.doors.cli.words import first_line, span
 from stoker.doors.cli.worker import (
     LOG_FORMAT,
     at_work,
@@ -23,7 +25,6 @@ from stoker.doors.cli.worker import (
     served,
     store_option,
 )
-from stoker.doors.cli.words import first_line, span
 from stoker.kernel.job import Job
 from stoker.kernel.outcome import Awaits, Crashed, Failed, Outcome, Released
 from stoker.worker.context import Context
@@ -63,8 +64,8 @@ def run(
     chosen = served(app, queues)
     worker = app.worker(chosen, concurrency=concurrency, grace=grace, name=name)
     stop = _StopSignal()
-    worker.start()
     _greet(app, app_ref, chosen)
+    worker.start()
     stop.wait()
     show.note("ending; Ctrl-C again to end at once")
     worker.stop()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
+from stoker.client import Stoker
 from stoker.desk.schedules import Schedule, Schedules
 from stoker.doors.cli import place, show
-from stoker.doors.cli.command import Group, Stoker, json_option, opened
+from stoker.doors.cli.command import Group, json_option, opened
 from stoker.doors.cli.forms import schedule_form
 from stoker.doors.cli.show import Column, Ink
 from stoker.doors.cli.words import both, clock, distance, iso
@@ -94,7 +95,7 @@ def preview(
     if count < 1:
         raise BadInput("preview at least 1 run, with -n 1 or more")
     now = wall_clock()
-    runs = _previewed(text, store, app_ref, now).upcoming(count, now=now)
+    runs = _previewed(text, store, app_ref).upcoming(count, now=now)
     if as_json:
         show.lines({"at": iso(at)} for at in runs)
         return
@@ -104,7 +105,7 @@ def preview(
     )
 
 
-def _previewed(text: str, store: str | None, app_ref: str | None, now: int) -> Schedule:
+def _previewed(text: str, store: str | None, app_ref: str | None) -> Schedule:
     try:
         return Schedule(text, Job("", policy=Policy(repeat=text)), paused=True)
     except BadInput as unreadable:

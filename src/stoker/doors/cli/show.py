@@ -19,7 +19,7 @@ from stoker.kernel.job import State
 from stoker.store.finding import Level
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.table import Table
     from rich.text import Text
 
@@ -90,23 +90,25 @@ def console(*, stderr: bool = False) -> Console:
 
 def table(columns: Sequence[Column], rows: Iterable[Row]) -> None:
     """Print a table."""
-    _print_trimmed(table_of(columns, rows))
+    draw(table_of(columns, rows))
 
 
 def table_of(columns: Sequence[Column], rows: Iterable[Row]) -> Table:
-    """A table, to be printed by itself or with others."""
+    """A table, to be printed by itself or with others; columns that say nothing are left out."""
     from rich.table import Table
 
     drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for column in columns:
+    cells = [[_text(cell) for cell in row] for row in rows]
+    telling = [place for place in range(len(columns)) if any(row[place].plain for row in cells)]
+    for column in (columns[place] for place in telling):
         drawn.add_column(
             column.title,
             justify="right" if column.right else "left",
             no_wrap=not column.loose,
             style=column.style,
         )
-    for row in rows:
-        drawn.add_row(*(_text(cell) for cell in row))
+    for row in cells:
+        drawn.add_row(*(row[place] for place in telling))
     return drawn
 
 
@@ -128,11 +130,11 @@ def facts(pairs: Iterable[tuple[str, Cell]]) -> None:
     for name, cell in pairs:
         text, style = cell if isinstance(cell, Ink) else (str(cell), "")
         drawn.add_row(name, Text(text, style=style))
-    _print_trimmed(drawn)
+    draw(drawn)
 
 
-def _print_trimmed(drawn: Table) -> None:
-    """Print without the blanks that fill up a line's end: they are in the way of programs."""
+def draw(drawn: RenderableType) -> None:
+    """Print something drawn; but for a terminal, without the blanks that fill up its lines."""
     out = console()
     if out.is_terminal:
         out.print(drawn)

@@ -6,9 +6,10 @@ from collections import Counter
 
 import click
 
+from stoker.client import Stoker
 from stoker.desk.workers import WorkerView, survey_workers
 from stoker.doors.cli import show
-from stoker.doors.cli.command import Command, Stoker, json_option, opened
+from stoker.doors.cli.command import Command, json_option, opened
 from stoker.doors.cli.forms import Form
 from stoker.doors.cli.words import both, iso
 from stoker.kernel.job import State

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from stoker.client import Stoker
 from stoker.desk.workers import WorkerView, survey_workers
 from stoker.doors.cli import queues, show, workers
-from stoker.doors.cli.command import Command, Stoker, json_option, opened
+from stoker.doors.cli.command import Command, json_option, opened
 from stoker.doors.cli.forms import job_form, queue_form, worker_form
 from stoker.doors.cli.show import Column, Ink
 from stoker.doors.cli.words import clock, iso, span
@@ -79,7 +80,7 @@ def top(app: Stoker, *, as_json: bool) -> None:
     elif sys.stdout.isatty() and sys.stdin.isatty():
         _watch(store, app.url)
     else:
-        show.console().print(_drawn(snapshot(store), app.url, {}))
+        show.draw(_drawn(snapshot(store), app.url, {}))
 
 
 def _form(seen: Snapshot) -> dict[str, object]:
@@ -112,7 +113,7 @@ def rates(before: Snapshot, after: Snapshot) -> dict[str, float]:
 
 
 @contextmanager
-def _keys() -> Iterator["_Pressed"]:
+def _keys() -> Iterator[_Pressed]:
     """Keys as they are pressed, without Enter and without showing them."""
     import termios
     import tty
@@ -145,13 +146,13 @@ class _Pressed:
         return False
 
 
-def _drawn(seen: Snapshot, url: str, speed: Mapping[str, float]) -> "RenderableType":
+def _drawn(seen: Snapshot, url: str, speed: Mapping[str, float]) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
     alive = sum(worker.alive for worker in seen.workers)
     head = Text.assemble(
-        ("stoker", "bold"), f"  {url}  ", (f"{clock(seen.at)}  {alive} workers alive", "dim")
+        ("stoker", "bold"), f"  {url}  ", (f"{clock(seen.at)}  workers: {alive}", "dim")
     )
     parts: list[RenderableType] = [head, Text(), _queues(seen, speed)]
     if seen.workers:
@@ -161,7 +162,7 @@ def _drawn(seen: Snapshot, url: str, speed: Mapping[str, float]) -> "RenderableT
     return Group(*parts)
 
 
-def _queues(seen: Snapshot, speed: Mapping[str, float]) -> "RenderableType":
+def _queues(seen: Snapshot, speed: Mapping[str, float]) -> RenderableType:
     if not seen.queues:
         return show.table_of((Column(""),), [(Ink("no queues yet", "dim"),)])
     columns = (*queues.COLUMNS[:-1], Column("ended/s", right=True), queues.COLUMNS[-1])

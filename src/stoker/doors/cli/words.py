@@ -108,7 +108,7 @@ _NOTHING = ("none", "")
 
 def settings_text(settings: QueueSettings) -> str:
     """What a queue was told, in the words that `read_settings` reads."""
-    said = [] if not settings.paused else ["paused"]
+    said = ["paused=yes"] if settings.paused else []
     for name in ("capacity", "key_capacity"):
         if getattr(settings, name) is not None:
             said.append(f"{name}={getattr(settings, name):g}")

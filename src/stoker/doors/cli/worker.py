@@ -8,8 +8,9 @@ import sys
 
 import click
 
+from stoker.client import Stoker
 from stoker.doors.cli import place
-from stoker.doors.cli.command import Command, Stoker
+from stoker.doors.cli.command import Command
 from stoker.errors import BadInput
 from stoker.worker.worker import DEFAULT_TTL, WorkerSettings
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 import click
 
+from stoker.client import Stoker
 from stoker.desk.workers import MOST_COUNTED, WorkerView, survey_workers
 from stoker.doors.cli import show
-from stoker.doors.cli.command import Command, Stoker, json_option, opened
+from stoker.doors.cli.command import Command, json_option, opened
 from stoker.doors.cli.forms import worker_form
 from stoker.doors.cli.show import Column, Ink
 from stoker.doors.cli.words import distance

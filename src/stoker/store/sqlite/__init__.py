@@ -20,6 +20,7 @@ from stoker.kernel.job import Job
 from stoker.store import Answer, Beat, Claim, Query, QueueView, Session
 from stoker.store.clock import Clock, wall_clock
 from stoker.store.finding import Finding
+from stoker.store.forks import renew_after_fork
 from stoker.store.rings import rings_of
 from stoker.store.sqlite import schema
 from stoker.store.sqlite.bell import SocketBell
@@ -64,9 +65,14 @@ class SqliteStore:
         self._sync = sync
         self._gate_timeout = gate_timeout
         self._busy_timeout = busy_timeout
+        self.renew_locks()
+        self._open()
+        renew_after_fork(self)
+
+    def renew_locks(self) -> None:
+        """Locks of this process's own."""
         self._lock = threading.Lock()
         self._read_lock = threading.Lock()
-        self._open()
 
     def _open(self) -> None:
         self._owner = os.getpid()
@@ -134,7 +140,6 @@ class SqliteStore:
         """A child process must not touch its parent's connections, not even to close them."""
         if self._owner != os.getpid():
             _LEFT_TO_THE_PARENT.append((self._writer, self._reader))
-            self._read_lock = threading.Lock()
             self._open()
 
     def enrol(self, session: Session, ttl: int) -> None:

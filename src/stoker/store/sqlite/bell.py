@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import msgspec
+
 _LONGEST = 60_000
 _SUFFIX = ".ear"
 _TICK_NS = 100_000_000
@@ -35,7 +37,7 @@ class SocketListener:
         self._socket.settimeout(max(timeout, 0.0) or 1e-6)
         with contextlib.suppress(TimeoutError, BlockingIOError, InterruptedError):
             while True:
-                heard.update(self._socket.recv(_LONGEST).decode(errors="replace").split("\n"))
+                heard.update(_names(self._socket.recv(_LONGEST)))
                 self._socket.settimeout(0.0)
         return heard
 
@@ -81,7 +83,7 @@ class SocketBell:
         with contextlib.suppress(OSError):
             ears = self._ears()
             if ears:
-                self._send(ears, "\n".join(names).encode()[:_LONGEST])
+                self._send(ears, _message(names))
 
     def _ears(self) -> list[str]:
         """The listeners, read again only when one came or went."""
@@ -116,6 +118,21 @@ class SocketBell:
         self._seen = (0, [])
         with contextlib.suppress(OSError):
             (self._folder / ear).unlink()
+
+
+def _message(names: Iterable[str]) -> bytes:
+    """As many of the names as fit: whoever waits for another still has its poll."""
+    chosen = list(names)
+    while len(message := msgspec.json.encode(chosen)) > _LONGEST:
+        chosen = chosen[: len(chosen) // 2]
+    return message
+
+
+def _names(message: bytes) -> list[str]:
+    try:
+        return msgspec.json.decode(message, type=list[str])
+    except msgspec.MsgspecError:
+        return []  # not from a ringer of ours
 
 
 @contextlib.contextmanager

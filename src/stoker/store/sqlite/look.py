@@ -9,7 +9,7 @@ import apsw
 import msgspec
 
 from stoker.kernel.change import Note
-from stoker.kernel.job import STATES, Job, State
+from stoker.kernel.job import LIVE, STATES, Job, State
 from stoker.store import Adrift, Filter, Forgettable, Lost, Query, QueueView, Session
 from stoker.store.files import statements
 from stoker.store.sqlite.books import SettingsReader
@@ -78,6 +78,8 @@ class Looker:
             values.append(query.after)
         if query.session is not None:
             clauses.append("state = 1")  # no others have one; said so that their index is used
+        if query.unique_key is not None and query.states and set(query.states) <= LIVE:
+            clauses.append("state < 3")  # so that the index of living jobs' keys is used
         for fact in _FACTS:
             wanted: Any = getattr(query, fact)
             if wanted is not None:

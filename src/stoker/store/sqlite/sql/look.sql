@@ -32,9 +32,20 @@ SELECT id FROM job WHERE state = 2 AND until IS NOT NULL AND until <= ?1 LIMIT ?
 SELECT id FROM job WHERE waits_for = 'children' AND open_children = 0 ORDER BY id LIMIT ?1
 
 -- name: held_in_vain
-SELECT child.id FROM job AS child LEFT JOIN job AS parent ON parent.id = child.parent_id
-WHERE child.state = 2 AND child.waits_for = 'parent'
-    AND (parent.id IS NULL OR parent.state > 2 OR parent.waits_for = 'children')
+-- One index probe for each parent that has held children, however many it has.
+WITH RECURSIVE family(parent_id) AS (
+    SELECT (SELECT min(parent_id) FROM job WHERE state = 2 AND waits_for = 'parent')
+    UNION ALL
+    SELECT (SELECT min(parent_id) FROM job
+            WHERE state = 2 AND waits_for = 'parent' AND parent_id > family.parent_id)
+    FROM family WHERE family.parent_id IS NOT NULL
+)
+SELECT child.id
+FROM family
+LEFT JOIN job AS parent ON parent.id = family.parent_id
+JOIN job AS child ON child.state = 2 AND child.waits_for = 'parent'
+    AND child.parent_id = family.parent_id
+WHERE parent.id IS NULL OR parent.state > 2 OR parent.waits_for = 'children'
 LIMIT ?1
 
 -- name: forgettable
@@ -59,13 +70,21 @@ WITH RECURSIVE rung(bucket) AS (
     SELECT (SELECT min(bucket) FROM job
             WHERE queue = ?1 AND state = 0 AND lane IS NULL AND bucket > rung.bucket)
     FROM rung WHERE rung.bucket IS NOT NULL
+), lane_rung(bucket) AS (
+    SELECT (SELECT min(bucket) FROM head WHERE queue = ?1 AND shut = 0)
+    UNION ALL
+    SELECT (SELECT min(bucket) FROM head
+            WHERE queue = ?1 AND shut = 0 AND bucket > lane_rung.bucket)
+    FROM lane_rung WHERE lane_rung.bucket IS NOT NULL
 )
 SELECT min(due_at) FROM (
     SELECT (SELECT min(due_at) FROM job WHERE queue = ?1 AND state = 0 AND lane IS NULL
             AND bucket = rung.bucket AND due_at > ?2) AS due_at
     FROM rung
     UNION ALL
-    SELECT min(due_at) FROM head WHERE queue = ?1 AND due_at > ?2
+    SELECT (SELECT min(due_at) FROM head WHERE queue = ?1 AND shut = 0
+            AND bucket = lane_rung.bucket AND due_at > ?2)
+    FROM lane_rung
 )
 
 -- name: notes

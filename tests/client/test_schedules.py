@@ -1,0 +1,142 @@
+"""Tasks that repeat: their schedules are brought into being and kept up to date."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stoker import Job, State, Stoker
+from stoker.desk.schedules import Schedules
+from stoker.errors import BadInput
+from stoker.testing import Harness
+
+MINUTE = 60_000_000
+
+
+def poll() -> None:
+    """Look whether there is anything new."""
+
+
+def deploy(stoker: Harness, repeat: str | None = "every 10m", **options: Any) -> Stoker:
+    """The app anew, as after a deployment, on the same store."""
+    app = Stoker("memory:")
+    app.sit_at(stoker.app.desk)
+    app.task(name="poll", repeat=repeat, **options)(poll)
+    stoker.app = app
+    return app
+
+
+def only(stoker: Harness) -> Job:
+    (job,) = stoker.jobs()
+    return job
+
+
+def test_a_schedule_is_brought_into_being_once(stoker: Harness) -> None:
+    app = deploy(stoker)
+    assert app.ensure_schedules() == ["poll"]
+    first = only(stoker)
+    assert (first.name, first.unique_key, first.payload) == ("poll", "schedule:poll", b"{}")
+    assert first.due_at == stoker.clock() + 10 * MINUTE
+    stoker.clock.advance("1m")
+    deploy(stoker).ensure_schedules()
+    assert only(stoker) == first
+
+
+def test_tasks_that_do_not_repeat_get_no_schedule(stoker: Harness) -> None:
+    assert deploy(stoker, repeat=None).ensure_schedules() == []
+    assert stoker.jobs() == []
+
+
+def test_a_worker_brings_the_schedules_into_being(stoker: Harness) -> None:
+    deploy(stoker).worker()
+    assert only(stoker).unique_key == "schedule:poll"
+
+
+def test_a_schedule_runs_and_comes_round_again(stoker: Harness) -> None:
+    deploy(stoker).ensure_schedules()
+    start = stoker.clock()
+    assert stoker.run_for("35m") == 3
+    job = only(stoker)
+    assert (job.state, job.due_at) == (State.QUEUED, start + 40 * MINUTE)
+
+
+def test_a_schedule_with_overlapping_runs_makes_a_job_for_each(stoker: Harness) -> None:
+    deploy(stoker, "every 10m; overlap=allow").ensure_schedules()
+    assert stoker.run_for("35m") == 3
+    assert len(stoker.jobs(State.FINISHED)) == 3
+    assert [job.waits_for for job in stoker.jobs(State.WAITING)] == ["tick"]
+
+
+def test_a_changed_repeat_sets_the_schedule_anew(stoker: Harness) -> None:
+    deploy(stoker, "every 10m").ensure_schedules()
+    first = only(stoker)
+    stoker.clock.advance("5m")
+    deploy(stoker, "every 1h").ensure_schedules()
+    job = only(stoker)
+    assert (job.id, job.policy.repeat) == (first.id, "every 1h")
+    assert job.due_at == stoker.clock() + 60 * MINUTE
+    assert stoker.run_for("3h") == 3
+
+
+def test_a_schedule_may_become_one_with_overlapping_runs_and_back(stoker: Harness) -> None:
+    deploy(stoker, "every 10m").ensure_schedules()
+    deploy(stoker, "every 10m; overlap=allow").ensure_schedules()
+    assert only(stoker).waits_for == "tick"
+    deploy(stoker, "every 10m").ensure_schedules()
+    assert (only(stoker).state, only(stoker).waits_for) == (State.QUEUED, None)
+    assert stoker.run_for("20m") == 2
+
+
+def test_another_option_leaves_the_next_run_where_it_was(stoker: Harness) -> None:
+    deploy(stoker).ensure_schedules()
+    before = only(stoker)
+    stoker.clock.advance("5m")
+    deploy(stoker, timeout="1m").ensure_schedules()
+    after = only(stoker)
+    assert (after.policy.timeout, after.due_at) == (MINUTE, before.due_at)
+
+
+def test_a_run_that_goes_on_takes_the_new_repeat_at_its_end(stoker: Harness) -> None:
+    deploy(stoker, "every 10m").ensure_schedules()
+    stoker.clock.advance("10m")
+    (run,) = stoker.app.desk.dispatch.claim(["default"])
+    deploy(stoker, "every 1h").ensure_schedules()
+    assert only(stoker).state is State.RUNNING
+    done = stoker.app.desk.report.finish(run)
+    assert (done.state, done.due_at) == (State.QUEUED, stoker.clock() + 60 * MINUTE)
+
+
+def test_a_paused_schedule_is_left_alone(stoker: Harness) -> None:
+    app = deploy(stoker)
+    app.ensure_schedules()
+    Schedules(app.desk.clerk).pause("poll")
+    assert deploy(stoker, "every 1h").ensure_schedules() == []
+    assert stoker.run_for("3h") == 0
+
+
+def test_a_schedule_that_was_cancelled_is_brought_back(stoker: Harness) -> None:
+    app = deploy(stoker)
+    app.ensure_schedules()
+    app.job(only(stoker).id).cancel()
+    app.ensure_schedules()
+    assert [job.state for job in stoker.jobs()] == [State.CANCELLED, State.QUEUED]
+
+
+def test_a_repeating_task_must_run_without_arguments(stoker: Harness, app: Stoker) -> None:
+    @app.task(repeat="every 10m", name="mail")
+    def mail(to: str) -> None: ...
+
+    with pytest.raises(BadInput, match=r"'mail' cannot be called like this: missing .* 'to'"):
+        app.ensure_schedules()
+
+
+def test_a_repeating_task_may_be_enqueued_by_hand_too(stoker: Harness, app: Stoker) -> None:
+    @app.task(repeat="every 10m")
+    def mail(to: str = "everybody") -> str:
+        return to
+
+    app.ensure_schedules()
+    by_hand = mail.enqueue("ann")
+    assert stoker.run_for("10m") == 2
+    assert by_hand.job.due_at > stoker.clock()
