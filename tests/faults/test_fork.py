@@ -10,8 +10,6 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from stoker.desk import Desk
 from stoker.kernel.job import Job, State
 from stoker.store import Store
@@ -92,7 +90,6 @@ def test_parent_and_child_go_on_side_by_side(tmp_path: Path) -> None:
     store.close()
 
 
-@pytest.mark.xfail(reason="a forked child trusts in file locks that only its parent holds")
 def test_what_a_child_was_promised_stays_when_its_parent_closes_the_store(tmp_path: Path) -> None:
     store, used, closed = open_store(url_in(tmp_path)), Signpost(), Signpost()
     desk = Desk(store)
@@ -117,7 +114,6 @@ def test_what_a_child_was_promised_stays_when_its_parent_closes_the_store(tmp_pa
     store.close()
 
 
-@pytest.mark.xfail(reason="a forked child waits for threads of its parent", run=False)
 def test_a_fork_beside_a_busy_thread_neither_hangs_the_child_nor_repeats_the_thread(
     tmp_path: Path,
 ) -> None:

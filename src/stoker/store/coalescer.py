@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from stoker.kernel.change import Change
 from stoker.store import Answer, Claim, Store
-from stoker.store.forks import renew_after_fork
+from stoker.store.forks import heed_forks
 
 _MOST_CHANGES = 1000
 
@@ -47,11 +47,18 @@ class Coalescer:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.renew_locks()
-        renew_after_fork(self)
+        self._begin()
+        heed_forks(self)
 
-    def renew_locks(self) -> None:
-        """Begin afresh: whoever waited or led stayed behind in the parent process."""
+    def before_fork(self) -> None:
+        """Nothing has to be put away."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """Whoever waited or led stayed behind in the parent process."""
+        if in_child:
+            self._begin()
+
+    def _begin(self) -> None:
         self._state = threading.Lock()
         self._led = False
         self._waiting: deque[_Call] = deque()

@@ -45,7 +45,7 @@ from stoker.store import (
 )
 from stoker.store.bell import LocalBell
 from stoker.store.clock import Clock, wall_clock
-from stoker.store.forks import renew_after_fork
+from stoker.store.forks import heed_forks
 from stoker.store.rings import rings_of
 from stoker.store.twins import Name, find_twins, names_held
 
@@ -63,8 +63,8 @@ class MemoryStore:
     def __init__(self, clock: Clock = wall_clock) -> None:
         self.now = clock
         self.bell = LocalBell()
-        self.renew_locks()
-        renew_after_fork(self)
+        self._lock = threading.RLock()
+        heed_forks(self)
         self._last_id = 0
         self._jobs: dict[int, Job] = {}
         self._settings: dict[str, QueueSettings] = {}
@@ -77,9 +77,13 @@ class MemoryStore:
         self._sessions: dict[int, Session] = {}
         self._locks: dict[str, tuple[str, int]] = {}
 
-    def renew_locks(self) -> None:
-        """A lock of this process's own."""
-        self._lock = threading.RLock()
+    def before_fork(self) -> None:
+        """Nothing has to be put away."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """The child has a copy, and a lock, of its own."""
+        if in_child:
+            self._lock = threading.RLock()
 
     # -- committing ------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from stoker.kernel.job import Job
 from stoker.store import Answer, Beat, Claim, Query, QueueView, Session
 from stoker.store.clock import Clock, wall_clock
 from stoker.store.finding import Finding
-from stoker.store.forks import renew_after_fork
+from stoker.store.forks import heed_forks
 from stoker.store.rings import rings_of
 from stoker.store.sqlite import schema
 from stoker.store.sqlite.bell import SocketBell
@@ -65,17 +65,29 @@ class SqliteStore:
         self._sync = sync
         self._gate_timeout = gate_timeout
         self._busy_timeout = busy_timeout
-        self.renew_locks()
-        self._open()
-        renew_after_fork(self)
-
-    def renew_locks(self) -> None:
-        """Locks of this process's own."""
         self._lock = threading.Lock()
         self._read_lock = threading.Lock()
+        self._put_away = False
+        self._open()
+        heed_forks(self)
+
+    def before_fork(self) -> None:
+        """Let go of the file: SQLite must not take memories of file locks into the child."""
+        self._lock.acquire()
+        self._read_lock.acquire()
+        if not self._gate.closed:
+            self._let_go()
+            self._put_away = True
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """The file is opened again when it is needed, by parent and child each for itself."""
+        if in_child:
+            self._lock, self._read_lock = threading.Lock(), threading.Lock()
+        else:
+            self._read_lock.release()
+            self._lock.release()
 
     def _open(self) -> None:
-        self._owner = os.getpid()
         self._read_settings = SettingsReader()
         with troubles(self.path):
             self._gate = Gate(self.path + "-gate", self._gate_timeout)
@@ -123,7 +135,7 @@ class SqliteStore:
     def _writing(self) -> Iterator[apsw.Connection]:
         """A write transaction: whole and on the disk when this ends, or without a trace."""
         with self._lock, troubles(self.path):
-            self._after_fork()
+            self._take_up()
             with self._gate:
                 self._writer.execute("BEGIN IMMEDIATE")
                 try:
@@ -136,11 +148,12 @@ class SqliteStore:
                     raise
                 self._policies.committed()
 
-    def _after_fork(self) -> None:
-        """A child process must not touch its parent's connections, not even to close them."""
-        if self._owner != os.getpid():
-            _LEFT_TO_THE_PARENT.append((self._writer, self._reader))
-            self._open()
+    def _take_up(self) -> None:
+        """Open the file again that was put away for a fork. The caller has the lock."""
+        if self._put_away:
+            with self._read_lock:
+                self._open()
+                self._put_away = False
 
     def enrol(self, session: Session, ttl: int) -> None:
         now = self.now()
@@ -181,9 +194,9 @@ class SqliteStore:
     @contextmanager
     def _reading(self) -> Iterator[Looker]:
         """One snapshot for all of an answer: no job vanishes halfway."""
-        if self._owner != os.getpid():
+        if self._put_away:
             with self._lock:
-                self._after_fork()
+                self._take_up()
         with self._read_lock, troubles(self.path), self._reader:
             yield self._looker
 
@@ -219,12 +232,13 @@ class SqliteStore:
     def close(self) -> None:
         """Let go of the file. The last one out checkpoints it, behind the gate."""
         with self._lock, self._read_lock, troubles(self.path):
-            if self._owner == os.getpid() and not self._gate.closed:
-                self.bell.close()
-                with self._gate:
-                    self._reader.close()
-                    self._writer.close()
-                self._gate.close()
+            self._put_away = False
+            if not self._gate.closed:
+                self._let_go()
 
-
-_LEFT_TO_THE_PARENT: list[object] = []
+    def _let_go(self) -> None:
+        self.bell.close()
+        with self._gate:
+            self._reader.close()
+            self._writer.close()
+        self._gate.close()
