@@ -8,7 +8,7 @@ IN_VENV := $(VENV)/bin/python
 CODE := src tests tools $(wildcard bench examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format bench pictures pins clean
+.PHONY: help setup run test check format bench torture pictures pins clean
 
 help: ## show this list
 	@echo "make <target>, where target is one of"
@@ -37,6 +37,9 @@ format: setup ## set up, then put code into shape
 
 bench: setup ## set up, then measure
 	$(IN_VENV) -m bench
+
+torture: setup ## set up, then kill and stop processes for SECONDS (300)
+	STOKER_TORTURE_SECONDS=$(or $(SECONDS),300) STOKER_TORTURE_SEED=$(or $(SEED),1) $(IN_VENV) -m pytest -q -s tests/faults/test_kill.py
 
 pictures: setup ## set up, then redraw the pictures in the docs
 	$(IN_VENV) -m tools.lifecycle

@@ -115,7 +115,8 @@ class Nemesis:
     def _strike(self, *, stop: bool) -> None:
         awake = [actor for actor in self.actors if actor.asleep_until is None]
         if stop and len(self.actors) - len(awake) < _MOST_ASLEEP:
-            self._stop(victim := self.dice.choice(awake), self._nap(victim))
+            victim = self.dice.choice(awake)
+            self._stop(victim, self._nap(victim))
         elif not stop:
             # Most sleepers are spared, so that they get to report too late.
             spared = self.dice.random() < 0.9

@@ -8,12 +8,15 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from stoker.desk import Desk
 from stoker.kernel.job import Job, State
 from stoker.store import Store
 from stoker.store.open import open_store
+from stoker.store.sqlite import SqliteStore
+from stoker.store.sqlite.gate import Gate
 
 LONGEST_LIFE = 60
 """Seconds after which a child that hangs is ended by the system."""
@@ -91,27 +94,44 @@ def test_parent_and_child_go_on_side_by_side(tmp_path: Path) -> None:
 
 
 def test_what_a_child_was_promised_stays_when_its_parent_closes_the_store(tmp_path: Path) -> None:
-    store, used, closed = open_store(url_in(tmp_path)), Signpost(), Signpost()
-    desk = Desk(store)
+    store = open_store(url_in(tmp_path))
+    a_child_outlives_its_parent(store, nullcontext())
+    store = open_store(url_in(tmp_path))
+    assert queued(store) == 3
+    store.close()
+
+
+def test_a_fork_waits_for_nobody_behind_the_gate(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "jobs.db", gate_timeout=0.1)
+    gate = Gate(f"{store.path}-gate", LONGEST_LIFE)
+    a_child_outlives_its_parent(store, gate)
+    gate.close()
+    store = SqliteStore(tmp_path / "jobs.db")
+    assert queued(store) == 3
+    store.close()
+
+
+def a_child_outlives_its_parent(store: Store, at_the_fork: AbstractContextManager[None]) -> None:
+    """Parent and child use the store, the parent closes it, and the child goes on alone."""
+    desk, may_use, used, closed = Desk(store), Signpost(), Signpost(), Signpost()
     desk.intake.enqueue(Job("q"))
 
     def outlive() -> None:
+        may_use.wait()
         desk.intake.enqueue(Job("q"))
         used.pass_by()
         closed.wait()
         desk.intake.enqueue(Job("q"))
 
-    child = forked(outlive)
+    with at_the_fork:
+        child = forked(outlive)
+    may_use.pass_by()
     used.wait()
     store.close()
     closed.pass_by()
     assert exit_code(child) == 0
-    used.remove()
-    closed.remove()
-
-    store = open_store(url_in(tmp_path))
-    assert queued(store) == 3
-    store.close()
+    for post in (may_use, used, closed):
+        post.remove()
 
 
 def test_a_fork_beside_a_busy_thread_neither_hangs_the_child_nor_repeats_the_thread(

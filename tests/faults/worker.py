@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 
 from stoker.desk import Desk
 from stoker.errors import Refused, StokerError, StoreError
@@ -102,16 +103,16 @@ class Worker:
     def _exchange(self, session: int, report_on: list[Job], *, claim: bool) -> None:
         """Reports and the next claim in one durable step."""
         limit = self._dice.randint(1, 16)
-        claims = [self._desk.dispatch.request(list(QUEUES), limit, session=session)]
-        claims = claims if claim else []
-        for request in claims:
+        request = self._desk.dispatch.request(list(QUEUES), limit, session=session)
+        claims = [request] if claim else []
+        if claim:
             self._journal.write(Ask(at=self._desk.store.now(), token=request.token))
         outcomes = [self._intended(job) for job in report_on]
         results, grants = self._desk.report.many(outcomes, claims)
         for (job, _), result in zip(outcomes, results, strict=True):
             self._note_ruling(job, result)
         self._held = []
-        for request, grant in zip(claims, grants, strict=True):
+        for grant in grants:
             self._take(request, session, grant)
 
     def _report_one_by_one(self) -> None:
@@ -156,11 +157,11 @@ class Worker:
             )
         self._journal.write(ruling)
 
-    def _take(self, request: Claim, session: int, grant: object) -> None:
+    def _take(self, request: Claim, session: int, grant: Sequence[Job] | None) -> None:
         if grant is None:
             self._session = None
             return
-        self._held = self._desk.dispatch.granted(grant)  # type: ignore[arg-type]
+        self._held = self._desk.dispatch.granted(grant)
         leases = [_lease(job) for job in self._held]
         now = self._desk.store.now()
         self._journal.write(Granted(at=now, token=request.token, session=session, leases=leases))

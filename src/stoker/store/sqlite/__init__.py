@@ -72,12 +72,15 @@ class SqliteStore:
         heed_forks(self)
 
     def before_fork(self) -> None:
-        """Let go of the file: SQLite must not take memories of file locks into the child."""
+        """Let go of the file: SQLite must not take memories of file locks into the child.
+
+        Behind no gate, for a fork must neither wait nor fail; SQLite's own locks will do.
+        """
         self._lock.acquire()
         self._read_lock.acquire()
         if not self._gate.closed:
-            self._let_go()
             self._put_away = True
+            self._let_go()
 
     def after_fork(self, *, in_child: bool) -> None:
         """The file is opened again when it is needed, by parent and child each for itself."""
@@ -156,9 +159,9 @@ class SqliteStore:
                 self._put_away = False
 
     def enrol(self, session: Session, ttl: int) -> None:
-        now = self.now()
-        row = (session.id, session.name, session.info, now, now + ttl)
         with self._writing() as connection:
+            now = self.now()
+            row = (session.id, session.name, session.info, now, now + ttl)
             connection.execute(SQL["enrol"], row)
 
     def beat(self, session: int, ttl: int) -> Beat:
@@ -226,19 +229,21 @@ class SqliteStore:
         return self._ask(lambda looker: looker.sessions())
 
     def check(self) -> list[Finding]:
-        with self._reading():
-            return findings(self._reader, self.path, self._sync, self.migrated)
+        # With a connection of its own: it takes long, and nobody should have to wait for it.
+        settings = (self.path, self._sync, self._busy_timeout)
+        with troubles(self.path), closing(connect(*settings, read_only=True)) as connection:
+            return findings(connection, self.path, self._sync, self.migrated)
 
     def close(self) -> None:
         """Let go of the file. The last one out checkpoints it, behind the gate."""
         with self._lock, self._read_lock, troubles(self.path):
             self._put_away = False
             if not self._gate.closed:
-                self._let_go()
+                with self._gate:
+                    self._let_go()
 
     def _let_go(self) -> None:
         self.bell.close()
-        with self._gate:
-            self._reader.close()
-            self._writer.close()
+        self._reader.close()
+        self._writer.close()
         self._gate.close()

@@ -37,8 +37,7 @@ def findings(
         _file(path),
         Finding("library", f"SQLite {apsw.sqlite_lib_version()}"),
         _schema(*migrated),
-        *_integrity(connection),
-        *_books(connection),
+        *_contents(connection),
         Finding("durability", _PROMISES[sync]),
         *_permissions(Path(path)),
         _room(path),
@@ -57,22 +56,30 @@ def _schema(found: int, now: int) -> Finding:
     return Finding("schema", f"version {now}, brought up from {found} just now")
 
 
-def _integrity(connection: apsw.Connection) -> Iterator[Finding]:
-    said = [str(row[0]) for row in connection.execute(f"PRAGMA quick_check({_MOST_TOLD})")]
-    if said == ["ok"]:
-        yield Finding("integrity", "every page and row is sound")
-        return
-    for line in said:
+def _contents(connection: apsw.Connection) -> Iterator[Finding]:
+    """Whether the file is sound; if it is, whether the books agree with what is in it."""
+    damage = _damage(connection)
+    for line in damage:
         yield Finding("integrity", f"{line}; restore a backup", Level.PROBLEM)
-
-
-def _books(connection: apsw.Connection) -> Iterator[Finding]:
+    if damage:
+        return
+    yield Finding("integrity", "every page and row is sound")
     wrong = [str(row[0]) for row in connection.execute(_SQL["unbalanced"], (_MOST_TOLD,))]
     if not wrong:
         yield Finding("books", "the counts of every queue agree with its jobs")
     for queue in wrong:
         text = f"the counts of the queue {queue} do not agree with its jobs"
         yield Finding("books", text, Level.PROBLEM)
+
+
+def _damage(connection: apsw.Connection) -> list[str]:
+    said: list[str] = []
+    try:
+        for row in connection.execute(f"PRAGMA quick_check({_MOST_TOLD})"):
+            said.append(str(row[0]))
+    except apsw.CorruptError as error:
+        said.append(str(error))
+    return [] if said == ["ok"] else said
 
 
 def _permissions(path: Path) -> Iterator[Finding]:

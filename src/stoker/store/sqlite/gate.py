@@ -44,10 +44,13 @@ class Gate:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        fcntl.flock(self._file, fcntl.LOCK_UN)
+        if not self.closed:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def close(self) -> None:
+        """Open the gate for others, if it is ours, and close its file."""
         self.closed = True
+        fcntl.flock(self._file, fcntl.LOCK_UN)
         os.close(self._file)
 
     def _queue_up(self) -> None:
