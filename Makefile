@@ -43,6 +43,7 @@ torture: setup ## set up, then kill and stop processes for SECONDS (300)
 
 pictures: setup ## set up, then redraw the pictures in the docs
 	$(IN_VENV) -m tools.lifecycle
+	$(IN_VENV) -m tools.cli_page
 
 pins: ## resolve all packages anew into constraints.txt
 	$(PYTHON) -m tools.pins

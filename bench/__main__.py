@@ -17,6 +17,7 @@ from bench.plan import DEFAULT, FULL, QUICK, Plan, Setup, down_to
 from bench.result import Report, Result
 from bench.show import progress, show
 
+_SHELF = "stoker-bench-peers"
 _NO_DISK = ("tmpfs", "ramfs")
 
 
@@ -24,7 +25,7 @@ def parser() -> argparse.ArgumentParser:
     """What may be asked for."""
     asked = argparse.ArgumentParser(
         prog="python -m bench",
-        description="Measure Stoker beside the leanest loop SQLite allows.",
+        description="Measure Stoker beside the leanest loop SQLite allows, and beside its peers.",
         epilog=f"Benchmarks: {', '.join(BENCHES)}. Without names all are run.",
     )
     asked.add_argument("names", nargs="*", metavar="name", help="only these benchmarks")
@@ -38,6 +39,11 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         default=Path(tempfile.gettempdir()),
         help="where the databases are made and removed; the system's temporary folder by default",
+    )
+    asked.add_argument(
+        "--no-peers",
+        action="store_true",
+        help=f"fetch no other job queues; otherwise they are kept in {_SHELF} under --dir",
     )
     asked.add_argument("--json", type=Path, metavar="FILE", help="keep the figures in a file")
     asked.add_argument(
@@ -57,7 +63,8 @@ def main(words: Sequence[str] | None = None) -> None:
     """Measure what was asked for."""
     asked = parser().parse_args(words)
     _check(asked)
-    report = measure(list(asked.names or BENCHES), chosen_plan(asked), asked.dir)
+    shelf = None if asked.no_peers else asked.dir / _SHELF
+    report = measure(list(asked.names or BENCHES), chosen_plan(asked), asked.dir, shelf)
     if asked.json:
         asked.json.write_bytes(msgspec.json.format(msgspec.json.encode(report)))
     if asked.write:
@@ -84,23 +91,23 @@ def chosen_plan(asked: argparse.Namespace) -> Plan:
     return plan
 
 
-def measure(names: Sequence[str], plan: Plan, parent: Path) -> Report:
+def measure(names: Sequence[str], plan: Plan, parent: Path, shelf: Path | None = None) -> Report:
     """Run the benchmarks one after another and show what each has found."""
     machine = look_around(parent)
     print("\n".join(machine.lines()), end="\n\n", flush=True)
     if machine.filesystem in _NO_DISK:
         print("This is no disk: nothing is ever synced, and FULL means nothing. Use --dir.\n")
-    results = {name: _run(name, plan, parent) for name in names}
+    results = {name: _run(name, plan, parent, shelf) for name in names}
     report = Report(datetime.now(UTC).date().isoformat(), machine, plan, results)
     for table in report.verdict():
         show(table)
     return report
 
 
-def _run(name: str, plan: Plan, parent: Path) -> Result:
+def _run(name: str, plan: Plan, parent: Path, shelf: Path | None) -> Result:
     # A folder for each, so that one's gigabytes do not stand in another's way.
     with tempfile.TemporaryDirectory(prefix="stoker-bench-", dir=parent) as folder:
-        result = BENCHES[name](Setup(plan, Path(folder), progress()))
+        result = BENCHES[name](Setup(plan, Path(folder), progress(), shelf))
     for table in result.tables:
         show(table)
     return result

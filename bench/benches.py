@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from bench import claims, coalescing, depth, disk, inserts, processes, wakeups
+from bench.peers import contest
 from bench.plan import Setup
 from bench.result import Result
 
@@ -18,4 +19,5 @@ BENCHES: Mapping[str, Bench] = {
     "coalescing": coalescing.run,
     "wakeups": wakeups.run,
     "disk": disk.run,
+    "peers": contest.run,
 }

@@ -11,6 +11,24 @@ import msgspec
 T = TypeVar("T")
 
 
+class PeersPlan(msgspec.Struct, frozen=True):
+    """The sizes of the comparison with other job queues."""
+
+    rounds: int
+    jobs: int
+    """Jobs enqueued in bulk and drained in one turn."""
+    singles: int
+    """Jobs enqueued one at a time in one turn."""
+    seconds: float
+    """The longest that one drain, or one contestant's share of a round of latencies, may take."""
+    latencies: int
+    """Jobs whose way to the handler is timed, of each contestant in all rounds together."""
+    idle: float
+    """Seconds for which idle workers are watched."""
+    backlogs: tuple[int, int]
+    """Jobs in the queue before a drain: few and many."""
+
+
 class Plan(msgspec.Struct, frozen=True):
     """The sizes of one run of the benchmarks."""
 
@@ -39,6 +57,7 @@ class Plan(msgspec.Struct, frozen=True):
     """Jobs on the disk when bytes are counted."""
     churn: int
     """Jobs that pass through while the file is watched."""
+    peers: PeersPlan
 
 
 DEFAULT = Plan(
@@ -56,6 +75,15 @@ DEFAULT = Plan(
     idle=10.0,
     stored=100_000,
     churn=200_000,
+    peers=PeersPlan(
+        rounds=3,
+        jobs=10_000,
+        singles=1_000,
+        seconds=2.0,
+        latencies=200,
+        idle=20.0,
+        backlogs=(10_000, 1_000_000),
+    ),
 )
 FULL = msgspec.structs.replace(DEFAULT, name="full", depths=(*DEFAULT.depths, 5_000_000))
 QUICK = msgspec.structs.replace(
@@ -73,6 +101,15 @@ QUICK = msgspec.structs.replace(
     idle=2.0,
     stored=20_000,
     churn=40_000,
+    peers=PeersPlan(
+        rounds=1,
+        jobs=2_000,
+        singles=200,
+        seconds=1.0,
+        latencies=30,
+        idle=3.0,
+        backlogs=(2_000, 100_000),
+    ),
 )
 
 
@@ -95,6 +132,8 @@ class Setup(NamedTuple):
     plan: Plan
     folder: Path
     along: Along
+    shelf: Path | None = None
+    """Where other job queues are kept for comparison; None: they stay out."""
 
 
 def quietly(items: Sequence[T], what: str) -> Iterator[T]:  # noqa: ARG001 - says nothing of it

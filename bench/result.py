@@ -42,16 +42,25 @@ def _text(cell: Cell, form: str) -> str:
 
 
 class Target(msgspec.Struct, frozen=True):
-    """A share of the raw loop's speed that we want to reach."""
+    """Something that we want to reach, mostly a share of another's speed."""
 
     what: str
     wanted: float
     reached: float
+    form: str = "{:.0%}"
+    below: bool = False
+    """Less is better: to be reached, the figure must stay below what is wanted."""
 
     @property
     def ok(self) -> bool:
         """Is it reached?"""
-        return self.reached >= self.wanted
+        return self.reached < self.wanted if self.below else self.reached >= self.wanted
+
+    def row(self) -> tuple[Cell, ...]:
+        """The target and its verdict as people read them."""
+        sign = "<" if self.below else "≥"
+        wanted, reached = self.form.format(self.wanted), self.form.format(self.reached)
+        return (self.what, f"{sign} {wanted}", reached, "pass" if self.ok else "fail")
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -78,17 +87,11 @@ class Report(msgspec.Struct, frozen=True):
     def verdict(self) -> Iterator[Table]:
         """The targets with what was reached, if any was aimed at."""
         targets = [target for result in self.results.values() for target in result.targets]
-        rows = tuple((t.what, t.wanted, t.reached, "pass" if t.ok else "fail") for t in targets)
-        if rows:
-            yield Table("Targets", _TARGET_COLUMNS, rows)
+        if targets:
+            yield Table("Targets", _TARGET_COLUMNS, tuple(target.row() for target in targets))
 
 
-_TARGET_COLUMNS = (
-    Column("target"),
-    Column("wanted", ".0%"),
-    Column("reached", ".0%"),
-    Column("verdict"),
-)
+_TARGET_COLUMNS = (Column("target"), Column("wanted"), Column("reached"), Column("verdict"))
 
 
 def markdown(table: Table) -> str:

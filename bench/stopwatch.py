@@ -19,17 +19,17 @@ V = TypeVar("V")
 
 
 def race(
-    turns: Mapping[K, Callable[[], V]], rounds: int, along: Along, what: str
+    turns: Mapping[K, Callable[[], V]], rounds: int, along: Along, what: str, warm_ups: int = 1
 ) -> dict[K, list[V]]:
     """A turn for each contestant, then another, so that a slow moment hits all alike.
 
-    The first round warms caches and is not counted.
+    The first rounds warm caches and are not counted.
     """
     found: dict[K, list[V]] = {name: [] for name in turns}
-    for _ in along(range(rounds + 1), what):
+    for _ in along(range(warm_ups + rounds), what):
         for name, turn in turns.items():
             found[name].append(turn())
-    return {name: values[1:] for name, values in found.items()}
+    return {name: values[warm_ups:] for name, values in found.items()}
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -43,6 +43,12 @@ def seconds(work: Callable[[], object]) -> float:
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
     """The median of the ratios round by round: both sides of each met the same weather."""
     return median(a / b for a, b in zip(ours, theirs, strict=True))
+
+
+def lower_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """The less flattering of both measures, by round and by best: on a busy machine one of them
+    may be too good to be true."""
+    return min(ratio(ours, theirs), max(ours) / max(theirs))
 
 
 def percentile(values: Sequence[float], percent: int) -> float:

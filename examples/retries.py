@@ -1,49 +1,50 @@
-"""A server that is down at first, an address that is wrong for good.
+"""A server that is down at first, an address that is wrong for good, one that asks for patience.
 
 python examples/retries.py
 """
 
 from __future__ import annotations
 
-from tempfile import TemporaryDirectory
-
-from stoker import Desk, Job, Policy, State, by_error, failure_of, fixed, never, open_store
-
-POLICY = Policy(
-    retry=by_error({ConnectionError: fixed("200ms", limit=3)}, otherwise=never()),
+from stoker import (
+    JobFailed,
+    JobHandle,
+    Retry,
+    Stoker,
+    by_error,
+    current,
+    fixed,
+    never,
 )
 
+app = Stoker("memory:")
 
-def fetch(job: Job) -> bytes:
-    if job.name == "typo":
+
+@app.task(retry=by_error({ConnectionError: fixed("100ms", limit=3)}, otherwise=never()))
+def fetch(page: str) -> str:
+    print(f"{page}, try {current().attempt}")
+    if page.startswith("htp:"):
         raise ValueError("htp is no protocol")
-    if job.attempt < 3:
+    if page.endswith("busy") and current().attempt == 1:
+        raise Retry("200ms", "429: come back later")
+    if current().attempt < 3:
         raise ConnectionError("the server is down")
-    return b"200 OK"
+    return f"{page} is 200 OK"
 
 
-def attempt(desk: Desk, job: Job) -> None:
+def follow(job: JobHandle[str]) -> None:
     try:
-        after = desk.report.finish(job, result=fetch(job))
-    except (ConnectionError, ValueError) as error:
-        after = desk.report.fail(job, failure_of(error))
-    print(f"{job.name}, try {job.attempt}: {after.state.name} {after.error or ''}".rstrip())
+        print(job.wait(timeout="30s"))
+    except JobFailed as error:
+        print(f"{error} after try {error.job.attempt}")
 
 
 def main() -> None:
-    with TemporaryDirectory() as folder:
-        store = open_store(f"sqlite:///{folder}/jobs.db")
-        desk = Desk(store)
-        desk.intake.enqueue_many([Job("fetch", name, policy=POLICY) for name in ("page", "typo")])
-        listener = store.bell.listen()
-        while store.survey(["fetch"])[0].counts[State.QUEUED]:
-            for job in desk.dispatch.claim(["fetch"], limit=10):
-                attempt(desk, job)
-            due = store.next_due(["fetch"])
-            if due is not None:
-                listener.wait((due - store.now()) / 1e6)
-        listener.close()
-        store.close()
+    worker = app.worker()
+    worker.start()
+    for page in ("http://down", "htp://typo", "http://busy"):
+        follow(fetch.enqueue(page))
+    worker.stop()
+    app.close()
 
 
 if __name__ == "__main__":

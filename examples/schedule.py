@@ -1,34 +1,29 @@
-"""A job that comes round again, carrying its payload from run to run; and what cron would do.
+"""A task that comes round again, carrying its count from run to run; and what cron would do.
 
 python examples/schedule.py
 """
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime
-from tempfile import TemporaryDirectory
 from zoneinfo import ZoneInfo
 
-from stoker import Desk, Job, Policy, State, open_store
+from stoker import Stoker, current
 from stoker.kernel.repeat import parse_repeat, preview
 
 NIGHTLY = "cron 30 2 * * * in Europe/Berlin"
 
+app = Stoker("memory:")
+three = threading.Event()
 
-def count_to_three(desk: Desk) -> None:
-    """Each run hands its payload to the next; the third makes itself the last."""
-    store = desk.store
-    placed = desk.intake.enqueue(Job("pulse", payload=b"1", policy=Policy(repeat="every 300ms")))
-    listener = store.bell.listen()
-    while store.get([placed.id])[placed.id].state is State.QUEUED:
-        for run in desk.dispatch.claim(["pulse"]):
-            number = int(run.payload)
-            print(f"run {number} of job {run.id}")
-            desk.report.finish(run, payload=b"%d" % (number + 1), repeat=number < 3)
-        due = store.next_due(["pulse"])
-        if due is not None:
-            listener.wait((due - store.now()) / 1e6)
-    listener.close()
+
+@app.task(name="pulse", repeat="every 200ms")
+def pulse(beat: int = 1) -> None:
+    print(f"beat {beat} of job {current().job.id}")
+    current().update({"beat": beat + 1})
+    if beat == 3:
+        three.set()
 
 
 def show_nights() -> None:
@@ -41,10 +36,13 @@ def show_nights() -> None:
 
 
 def main() -> None:
-    with TemporaryDirectory() as folder:
-        store = open_store(f"sqlite:///{folder}/jobs.db")
-        count_to_three(Desk(store))
-        store.close()
+    worker = app.worker()  # makes the schedules of all tasks that repeat
+    worker.start()
+    three.wait(timeout=30)
+    paused = app.desk.schedules.pause("pulse")
+    print(f"{paused.name} is paused: {paused.paused}; its workers leave it alone")
+    worker.stop()
+    app.close()
     show_nights()
 
 

@@ -20,8 +20,8 @@ BALANCE = re.compile(r"^enqueued (\d+) = finished (\d+) \+ failed (\d+) \+ cance
 SCENES = (
     r"two producers and a fleet of three workers share one SQLite file",
     r"cancel (Metropolis|The General|Safety Last): its handler is told to stop",
-    r"kill -9 \d+: worker-[123] dies with \d+ jobs in hand",
-    r"its jobs are back in line, \d+\.\d s after it died",
+    r"kill -9 \d+: worker-[123] dies with \d+ jobs? in hand",
+    r"all that it held is back in line, \d+\.\d s after it died",
     r"the supervisor has started a new worker-[123]",
 )
 

@@ -26,7 +26,15 @@ from typing import ClassVar
 
 
 class StokerError(Exception):
-    """Root of all errors raised by Stoker."""
+    """Root of all errors raised by Stoker.
+
+    >>> from stoker import Policy
+    >>> try:
+    ...     Policy(timeout=0)
+    ... except StokerError as error:
+    ...     print(error.code)
+    bad_input
+    """
 
     code: ClassVar[str] = "error"
 

@@ -138,8 +138,8 @@ class Harness:
 
     def _due(self, until_idle: bool) -> Iterator[tuple[Definition, Context]]:
         desk = self.app.desk
+        self._do_chores()
         for _ in range(_MOST_TRIES):
-            run_chores(desk.clerk, "testing")
             claimed = desk.dispatch.claim(["*"], 1 if until_idle else _MOST_AT_ONCE)
             for job in claimed:
                 task = self.app.tasks.get(job.name)
@@ -147,12 +147,16 @@ class Harness:
                     self._put_off(job)
                 else:
                     yield task, Context(job, desk)
-            if not claimed or not until_idle:
+            if not until_idle or not (claimed or self._do_chores()):
                 return
         raise StokerError(
             f"not idle after {_MOST_TRIES:,} tries: does a job enqueue itself, or repeat, at once? "
             "drain(until_idle=False) runs what is due now and no more"
         )
+
+    def _do_chores(self) -> bool:
+        """Was there anything to do?"""
+        return any((run_chores(self.app.desk.clerk, "testing") or {}).values())
 
     def _put_off(self, job: Job) -> None:
         error = f"the app has no task called {job.name!r}"
@@ -192,8 +196,8 @@ class Harness:
     # -- asserting -------------------------------------------------------------------------
 
     def assert_enqueued(
-        self, task: Task[..., R], args: Arguments | None = None, *, count: int | None = None
-    ) -> list[JobHandle[R]]:
+        self, task: Task[..., Any], args: Arguments | None = None, *, count: int | None = None
+    ) -> list[JobHandle[Any]]:
         """There are jobs of this task that have not ended: at least one, or exactly `count`.
 
         `args` are the arguments as they were given, by place or by name.
@@ -228,7 +232,8 @@ class Harness:
         """No job is still to run, now or later. Schedules that wait for their hour do not count."""
         left = [job for job in self._find(states=tuple(LIVE)) if job.policy.repeat is None]
         if left:
-            raise AssertionError(f"{len(left)} jobs are left; {self._shown(left)}")
+            amount = "1 job is" if len(left) == 1 else f"{len(left)} jobs are"
+            raise AssertionError(f"{amount} left; {self._shown(left)}")
 
     def _assert_state(self, job: Job, state: State) -> None:
         if job.state is not state:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,25 +17,10 @@ from bench.ours import DeskLoop, Loop, StoreLoop
 from bench.plan import DEFAULT, FULL, Plan, Setup, down_to, portions, quietly
 from bench.raw import RawLoop
 from bench.result import Column, Report, Result, Table, Target, markdown
-from bench.stopwatch import percentile, race, ratio
+from bench.stopwatch import lower_ratio, percentile, race, ratio
 from stoker.store.sqlite.driver import Sync
+from tests.bench.tiny import TINY, unreal_figures
 
-TINY = Plan(
-    name="tiny",
-    rounds=1,
-    jobs=200,
-    depths=(200, 400),
-    samples=2,
-    crowds=(2,),
-    seconds=0.01,
-    stock=5_000,
-    threads=(1, 2),
-    enqueues=4,
-    rings=3,
-    idle=0.01,
-    stored=500,
-    churn=4_000,
-)
 MACHINE = Machine("1", "3", "3", "3", "Linux", "a processor", 2, "ext4", 90.0, 200.0)
 SMALL = Table("Speed", (Column("loop"), Column("jobs/s", ",.0f")), (("raw", 1234.5), ("us", None)))
 
@@ -58,19 +42,20 @@ ROWS = {
     "wakeups": [2, 1],
     "disk": [2, 11],
 }
+"""By benchmark; the one with peers has a file of its own."""
 
 
-@pytest.mark.parametrize("name", BENCHES)
+@pytest.mark.parametrize("name", ROWS)
 def test_a_benchmark_finds_a_row_of_real_numbers_for_each_contestant(
     tmp_path: Path, name: str
 ) -> None:
     tables = run(name, tmp_path).tables
     assert [len(table.rows) for table in tables] == ROWS[name]
-    figures = [
-        cell for table in tables for row in table.rows for cell in row if isinstance(cell, float)
-    ]
-    assert figures
-    assert [figure for figure in figures if not (math.isfinite(figure) and figure >= 0)] == []
+    assert unreal_figures(tables) == []
+
+
+def test_every_benchmark_is_tried_here_or_among_peers() -> None:
+    assert [*ROWS, "peers"] == list(BENCHES)
 
 
 @pytest.mark.parametrize("name", ["claims", "inserts"])
@@ -129,8 +114,18 @@ def test_contestants_take_turns_and_the_first_round_does_not_count() -> None:
     assert race({"a": turn, "b": turn}, 2, quietly, "") == {"a": [3, 5], "b": [4, 6]}
 
 
+def test_a_race_may_go_without_warming_up() -> None:
+    turn = itertools.count(1).__next__
+    assert race({"a": turn, "b": turn}, 2, quietly, "", warm_ups=0) == {"a": [1, 3], "b": [2, 4]}
+
+
 def test_a_ratio_compares_round_by_round() -> None:
     assert ratio([10, 1, 30], [20, 2, 30]) == 0.5
+
+
+def test_the_ratio_that_counts_is_the_less_flattering_one() -> None:
+    assert lower_ratio([10, 1, 30], [20, 2, 30]) == 0.5
+    assert lower_ratio([20, 2, 15], [20, 2, 30]) == 20 / 30
 
 
 def test_a_percentile_is_a_value_that_was_measured() -> None:
@@ -162,12 +157,18 @@ def test_a_table_is_markdown_with_its_numbers_to_the_right() -> None:
     assert markdown(SMALL).splitlines() == lines
 
 
+def test_a_target_says_on_which_side_of_it_we_want_to_be() -> None:
+    late = Target("latency", 3.0, 3.0, "{:.1f} ms", below=True)
+    assert late.row() == ("latency", "< 3.0 ms", "3.0 ms", "fail")
+    assert Target("speed", 3.0, 3.0, "{:.1f}").row() == ("speed", "≥ 3.0", "3.0", "pass")
+
+
 def test_the_page_gets_new_results_and_keeps_its_words() -> None:
     old = "# Page\n\n<!-- results begin -->\nold\n<!-- results end -->\n\nMore.\n"
     new = page.rewritten(old, report_of(Target("be fast", 0.5, 0.6), Target("be sure", 1.0, 0.9)))
     assert new.startswith("# Page\n\n<!-- results begin -->\n\n- taken on 2026-01-02\n")
     assert new.endswith("| us |  |\n\n<!-- results end -->\n\nMore.\n")
-    assert "| be fast | 50% | 60% | pass |\n| be sure | 100% | 90% | fail |\n" in new
+    assert "| be fast | ≥ 50% | 60% | pass |\n| be sure | ≥ 100% | 90% | fail |\n" in new
     assert "old" not in new
     assert page.rewritten(new, report_of()).count("### Targets") == 0
 

@@ -174,7 +174,7 @@ def test_a_reply_goes_to_the_job_that_waits_for_it(app: Stoker, stoker: Harness)
         answer = ctx.wait_for_reply("payment 7", as_type=dict[str, bool])
         return "paid" if answer["paid"] else "not paid"
 
-    job = ask.enqueue()  # type: ignore[call-arg]
+    job = ask.enqueue()
     stoker.drain()
     assert (job.state, job.job.waits_for) == (State.WAITING, "reply:payment 7")
     assert app.reply("payment 7", {"paid": True}) == "delivered"
@@ -192,7 +192,7 @@ def test_bytes_are_a_reply_as_they_are(app: Stoker, stoker: Harness) -> None:
     def ask(ctx: Context) -> list[int]:
         return ctx.wait_for_reply("numbers", as_type=list[int])
 
-    job = ask.enqueue()  # type: ignore[call-arg]
+    job = ask.enqueue()
     stoker.drain()
     app.reply("numbers", b"[1, 2]")
     stoker.drain()

@@ -247,7 +247,7 @@ def test_a_context_stands_anywhere_among_named_parameters(stoker: Harness, app: 
     def tell(ctx: Context, name: str) -> list[Any]:
         return [ctx.job.id, name]
 
-    job = tell.enqueue(name="ann")  # type: ignore[call-arg]
+    job = tell.enqueue(name="ann")
     stoker.drain()
     assert job.result == [job.id, "ann"]
 

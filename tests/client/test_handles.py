@@ -84,7 +84,7 @@ def test_progress_goes_from_nothing_to_one(stoker: Harness, app: Stoker) -> None
         ctx.progress(0.25)
         seen.append(handle.progress)
 
-    handle = walk.enqueue()  # type: ignore[call-arg]
+    handle = walk.enqueue()
     seen.append(handle.progress)
     stoker.drain()
     assert [*seen, handle.progress] == [0.0, 0.25, 1.0]

@@ -144,7 +144,7 @@ def test_a_raw_task_may_ask_for_its_context_and_have_a_default(
     def note(ctx: Context, data: bytes = b"nothing") -> list[Any]:
         return [ctx.attempt, data.decode()]
 
-    jobs = [note.enqueue(), note.enqueue(data=b"much")]  # type: ignore[call-arg]
+    jobs = [note.enqueue(), note.enqueue(data=b"much")]
     stoker.drain()
     assert [job.result for job in jobs] == [[1, "nothing"], [1, "much"]]
 

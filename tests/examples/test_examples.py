@@ -12,41 +12,62 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 STORIES = {
-    "enqueue_and_work.py": [
+    "tasks_quickstart.py": [
+        "job 1 is on the disk",
+        "Welcome, ann, in try 2!",
+        "13",
+        "job 3 is FAILED: ZeroDivisionError: division by zero",
+    ],
+    "retries.py": [
+        "http://down, try 3",
+        "http://down is 200 OK",
+        "htp://typo, try 1",
+        "job 2 is FAILED: ValueError: htp is no protocol after try 1",
+        "http://busy, try 3",
+        "http://busy is 200 OK",
+    ],
+    "schedule.py": [
+        "beat 1 of job 1",
+        "beat 3 of job 1",
+        "pulse is paused: True; its workers leave it alone",
+        "  Sun 28 March, 03:00",
+        "  Mon 29 March, 02:30",
+    ],
+    "progress_and_cancel.py": [
+        "the desk on which Safety Last was cut is cleared",
+        "Safety Last has 20 frames",
+        "somebody does not want it any more; it is still RUNNING",
+        "the desk on which Metropolis was cut is cleared",
+        "now it is CANCELLED",
+    ],
+    "batch_import.py": [
+        "300 rows are on the disk, in one commit",
+        "300 rows are imported, each once: True",
+        "of ann's rows at most 1 at a time",
+        "of cleo's rows at most 1 at a time",
+    ],
+    "family.py": [
+        "the report has made 3 pages and lets them run",
+        "2 pages are done and 1 is not",
+        "page 1, page 3",
+    ],
+    "webhook_reply.py": [
+        "order 4711 is WAITING, and waits for reply:payment 4711",
+        "the bank tells of order 4711: delivered",
+        "order 4711 was paid with 11 coins and is on its way",
+        "the bank tells of order 4712: kept",
+        "order 4712 was paid with 12 coins and is on its way",
+    ],
+    "desk_worker.py": [
         "5 letters are on the disk",
         "letter 1 goes to ann",
         "letter 5 goes to emil",
         "queued 0, finished 5",
     ],
-    "retries.py": [
-        "page, try 1: QUEUED the server is down",
-        "typo, try 1: FAILED htp is no protocol",
-        "page, try 2: QUEUED the server is down",
-        "page, try 3: FINISHED",
-    ],
-    "schedule.py": [
-        "run 1 of job 1",
-        "run 3 of job 1",
-        "  Sun 28 March, 03:00",
-        "  Mon 29 March, 02:30",
-    ],
-    "family.py": [
-        "the report made pages [2, 3, 4] and is WAITING for children",
-        "page 2: FAILED",
-        "2 pages are done and 1 is not: page 1, page 3",
-        "the report is FINISHED",
-    ],
-    "tenant_limits.py": [
+    "desk_limits.py": [
         "claim 1: 1 ann's, 2 bob's, 1 cleo's",
         "claim 2: 1 alarm, 1 ann's, 1 bob's, 1 cleo's",
         "claim 3: 1 ann's, 1 cleo's",
-    ],
-    "answer_from_outside.py": [
-        "order 4711 is WAITING reply:payment 4711",
-        "the bank has an answer for order 4711: delivered",
-        "order 4711 was paid with 11 coins",
-        "order 4712 is QUEUED",
-        "order 4712 was paid with 12 coins",
     ],
 }
 

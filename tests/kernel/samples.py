@@ -1,9 +1,10 @@
-"""Jobs in every state, for tests of the rules."""
+"""Jobs in every state, and what rules make of them, for tests of the rules."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from stoker.kernel.change import Change
 from stoker.kernel.job import ENDED, Job, State
 from stoker.kernel.retry import Failure
 
@@ -39,3 +40,17 @@ def job_in(state: State, **facts: Any) -> Job:
     if state in ENDED:
         usual |= {"ended_at": NOW - SECOND, "until": NOW + HOUR, "attempt": 1}
     return Job(**(usual | _OF_STATE.get(state, {}) | facts))
+
+
+def wrote(change: Change, job: Job) -> dict[str, Any]:
+    """What the only write of a Change sets; nothing else is in it."""
+    (write,) = change.writes
+    assert change == Change(writes=(write,))
+    assert write.job == job
+    return dict(write.set)
+
+
+def ending(state: State, kept: int | None, **news: Any) -> dict[str, Any]:
+    """What is set when a job ends now and is kept for that long."""
+    until = None if kept is None else NOW + kept
+    return {**NO_LEASE, "state": state, "ended_at": NOW, "until": until, **news}

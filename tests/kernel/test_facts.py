@@ -16,6 +16,7 @@ from tests.kernel.samples import job_in
 
 GOOD: list[dict[str, Any]] = [
     {},
+    {"due_at": -1},
     {"payload": b"", "format": Format.BYTES},
     {"rank": HIGHEST_RANK, "weight": HEAVIEST, "due_at": END - 1},
     {"rank": -HIGHEST_RANK, "weight": 0, "due_at": FIRST},
@@ -60,7 +61,7 @@ def test_a_new_job_may_say_anything_a_store_can_keep(facts: dict[str, Any]) -> N
     check_new(new(**facts))
 
 
-@pytest.mark.parametrize("facts", [GOOD[1], GOOD[2], GOOD[3], GOOD[4], GOOD[6]])
+@pytest.mark.parametrize("facts", GOOD[1:6])
 def test_so_may_an_edit(facts: dict[str, Any]) -> None:
     check(facts)
 

@@ -32,6 +32,7 @@ RULES: list[tuple[str, Callable[[Job], object]]] = [
     ("fail", _with_verdict(Again(NOW))),
     ("fail", _with_verdict(Ask("handler"))),
     ("expire", lambda job: rules.expire(job, now=NOW, dice=0.0)),
+    ("expire", lambda job: rules.lose(job, now=NOW, dice=0.0, evidence="code 139")),
     ("release", lambda job: rules.release(job, now=NOW)),
     ("wait", lambda job: rules.wait(job, now=NOW, key="k")),
     ("wake", rules.wake),

@@ -9,7 +9,7 @@ import pytest
 from stoker.kernel import rules
 from stoker.kernel.change import Change, Note
 from stoker.kernel.job import Job, State
-from stoker.kernel.outcome import Awaits, Failed, Finished, Outcome, Released, change_for
+from stoker.kernel.outcome import Awaits, Crashed, Failed, Finished, Outcome, Released, change_for
 from stoker.kernel.policy import OnLost, Policy
 from stoker.kernel.queue import QueueSettings, Retention
 from stoker.kernel.retry import Again, Ask, GiveUp
@@ -53,6 +53,12 @@ def test_a_try_that_waits_for_an_answer(kept: Note | None) -> None:
     job = job_in(State.RUNNING)
     expected = rules.wait(job, now=NOW, key="k", timeout=5, kept=kept, settings=SETTINGS)
     assert change(job, Awaits("k", 5), kept=kept) == expected
+
+
+def test_a_try_that_ended_in_a_crash() -> None:
+    job = job_in(State.RUNNING, policy=Policy(on_lost=OnLost.FAIL))
+    expected = rules.lose(job, now=NOW, dice=0.0, evidence="code 139", settings=SETTINGS)
+    assert change(job, Crashed("code 139")) == expected
 
 
 @pytest.mark.parametrize("verdict", [Again(5, b"p", 1), GiveUp("enough"), Ask("h")])

@@ -135,6 +135,11 @@ def test_a_write_that_keeps_the_name_does_not_set_it_free() -> None:
     assert twins(change) == {0: 7}
 
 
+def test_a_name_cannot_be_taken_from_a_job_that_is_written_later_and_keeps_it() -> None:
+    writes = (Write(job(3), {"unique_key": "x"}), Write(HOLDER, {"meta": "m"}))
+    assert twins(Change(writes=writes)) == {-1: 7}
+
+
 def test_a_reference_is_not_set_free_by_an_end() -> None:
     ending = Write(job(8, ref="x"), {"state": State.CANCELLED})
     assert twins(Change(writes=(ending,), inserts=(job(ref="x"),))) == {0: 8}

@@ -8,14 +8,14 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 import msgspec
 
 from stoker.client.handle import JobHandle
 from stoker.client.task import Call, Task, task_name
 from stoker.desk import Desk, Twin
-from stoker.desk.schedules import SCHEDULE_PREFIX, Schedules
+from stoker.desk.schedules import SCHEDULE_PREFIX
 from stoker.errors import BadInput
 from stoker.kernel.duration import micros
 from stoker.kernel.job import Job, State
@@ -27,6 +27,7 @@ from stoker.kernel.retry_forms import parse_retry
 from stoker.kernel.window import Windows, parse_windows
 from stoker.store import Filter
 from stoker.store.open import open_store
+from stoker.worker.context import Context
 from stoker.worker.performing import Middleware
 from stoker.worker.tasks import Definition, Place, RetryHandler, Tasks
 from stoker.worker.worker import Worker, WorkerSettings
@@ -38,6 +39,17 @@ E = TypeVar("E", bound=enum.Enum)
 Duration = str | int | float | timedelta
 
 DEFAULT_STORE = "sqlite:///stoker.db"
+
+
+class MakesTask(Protocol):
+    """Turns a function into a task. A Context that comes first is the worker's business: callers
+    do not give it."""
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> Task[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
 
 class Stoker:
@@ -82,6 +94,9 @@ class Stoker:
     # -- tasks -----------------------------------------------------------------------------
 
     @overload
+    def task(self, function: Callable[Concatenate[Context, P], R], /) -> Task[P, R]: ...
+
+    @overload
     def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
     @overload
@@ -99,7 +114,7 @@ class Stoker:
         windows: Windows | str | None = None,
         place: Place | str | None = None,
         raw: bool = False,
-    ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+    ) -> MakesTask: ...
 
     def task(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """Make a function a task, bare or with options.
@@ -184,7 +199,7 @@ class Stoker:
     def ensure_schedules(self) -> list[str]:
         """Bring the schedules of all repeating tasks into being, and up to date."""
         repeating = [task for task in self.tasks if task.policy.repeat is not None]
-        paused = Schedules(self.desk.clerk).paused()
+        paused = self.desk.schedules.paused()
         wanted = [task for task in repeating if task.name not in paused]
         for task in wanted:
             self._ensure_schedule(task)

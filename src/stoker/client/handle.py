@@ -23,7 +23,16 @@ _LONGEST_NAP = 0.5
 
 
 class JobFailed(StokerError):
-    """The job one waited for failed or was cancelled; `job` tells more."""
+    """The job one waited for failed or was cancelled; `job` tells more.
+
+    >>> from stoker import Stoker
+    >>> job = Stoker("memory:").task(lambda: None).enqueue()
+    >>> job.cancel().name
+    'CANCELLED'
+    >>> job.wait()
+    Traceback (most recent call last):
+    stoker.client.handle.JobFailed: job 1 is CANCELLED: cancelled
+    """
 
     code = "job_failed"
 
@@ -34,16 +43,32 @@ class JobFailed(StokerError):
 
 
 class WaitTimeout(StokerError, TimeoutError):
-    """The job did not end in the time one was willing to wait. It goes on all the same."""
+    """The job did not end in the time one was willing to wait. It goes on all the same.
+
+    >>> from stoker import Stoker
+    >>> Stoker("memory:").task(lambda: None).enqueue().wait(timeout=0)
+    Traceback (most recent call last):
+    stoker.client.handle.WaitTimeout: job 1 is still QUEUED; it goes on all the same
+    """
 
     code = "wait_timeout"
 
 
 class JobHandle(Generic[R]):
-    """One job, by its id.
+    """One job, by its id. Enqueuing gives one, and so does `app.job(id)`.
 
-    >>> app = Stoker("memory:")                                     # doctest: +SKIP
-    >>> job = welcome.enqueue(7); job.wait(timeout=10)              # doctest: +SKIP
+    >>> from stoker import Stoker
+    >>> app = Stoker("memory:")
+    >>> @app.task
+    ... def double(number: int) -> int:
+    ...     return 2 * number
+    >>> job = double.enqueue(21)
+    >>> job.id, job.state.name, app.job(1).job.payload
+    (1, 'QUEUED', b'{"number":21}')
+    >>> worker = app.worker(); worker.start()
+    >>> job.wait(timeout="10s")
+    42
+    >>> worker.stop()
     """
 
     def __init__(self, app: Stoker, job_id: int, returns: Any = Any, *, fresh: bool = True) -> None:

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    TypeVar,
+    get_type_hints,
+    overload,
+)
 
 import msgspec
 
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 Duration = str | int | float | timedelta
 
@@ -64,7 +74,15 @@ class Options(msgspec.Struct, frozen=True):
 
 
 class Call(NamedTuple):
-    """A task with its arguments, to be enqueued together with others."""
+    """A task with its arguments, to be enqueued together with others.
+
+    >>> from stoker import Stoker
+    >>> app = Stoker("memory:")
+    >>> @app.task
+    ... def greet(name: str) -> None: ...
+    >>> [job.id for job in app.enqueue_many([greet.call("ann"), greet.call("bob")])]
+    [1, 2]
+    """
 
     task: Task[..., Any]
     job: Job
@@ -72,7 +90,23 @@ class Call(NamedTuple):
 
 
 class Task(Generic[P, R]):
-    """A function known to the app under a name. Calling it runs it here and now."""
+    """A function known to the app under a name. Calling it runs it here and now.
+
+    >>> from stoker import Stoker
+    >>> app = Stoker("memory:")
+    >>> @app.task(name="greet")
+    ... def greet(name: str) -> str:
+    ...     return f"hello {name}"
+    >>> greet("ann")
+    'hello ann'
+    >>> greet.enqueue("ann").state.name
+    'QUEUED'
+    >>> greet.options(delay="10m", key="ann").enqueue(name="ann").job.key
+    'ann'
+    >>> greet.enqueue(7)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    stoker.errors.BadInput: the arguments do not fit the task 'greet': Expected `str`, got `int` ...
+    """
 
     def __init__(
         self,
@@ -96,11 +130,28 @@ class Task(Generic[P, R]):
         """Run the function here and now, as if it were no task."""
         return self._function(*args, **kwargs)
 
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+    # The job of an async function has the result that awaiting its coroutine would give.
+    @overload
+    def enqueue(
+        self: Task[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> JobHandle[T]: ...
+
+    @overload
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]: ...
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[Any]:
         """Take the call in as a job; durable when this returns."""
         return self._app.enqueue_many([self.call(*args, **kwargs)])[0]
 
-    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+    @overload
+    async def aenqueue(
+        self: Task[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> JobHandle[T]: ...
+
+    @overload
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]: ...
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[Any]:
         """As `enqueue`, without blocking the event loop; concurrent calls share a commit."""
         call = self.call(*args, **kwargs)
         return (await asyncio.to_thread(self._app.enqueue_many, [call]))[0]

@@ -12,6 +12,9 @@ from collections.abc import Sequence
 
 DIM, RED, GREEN, YELLOW, BLUE, CYAN = "2", "31", "32", "33", "34", "36"
 
+# On a narrow screen a line of the picture is cut off, so that it stays one line to be taken away.
+_NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
+
 
 class Screen:
     """Where the show is told. Knows what time it is in the show."""
@@ -48,7 +51,8 @@ class Screen:
     def draw(self, picture: Sequence[str], in_words: str) -> None:
         """How things stand now."""
         if self._live:
-            print(self._erased() + "\n".join(["", *picture]), flush=True)
+            drawn = "\n".join(["", *picture])
+            print(f"{self._erased()}{_NO_WRAP}{drawn}{_WRAP}", flush=True)
             self._drawn = len(picture) + 1
         elif self.elapsed >= self._next_line:
             self._next_line += 1.0

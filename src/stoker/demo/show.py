@@ -12,12 +12,11 @@ from multiprocessing.context import SpawnProcess
 
 import msgspec
 
-from stoker import Job
+from stoker import Job, State
 from stoker.demo.picture import PLACES, PLAN, Picture, in_words, totals
 from stoker.demo.producers import end_with_parent, letters, orders, produce
 from stoker.demo.screen import GREEN, RED, YELLOW, Screen
 from stoker.demo.tasks import app, pulse
-from stoker.desk.schedules import Schedules
 from stoker.desk.workers import WorkerView, survey_workers
 from stoker.fleet.supervisor import Supervisor
 from stoker.kernel.job import ENDED, LIVE
@@ -58,7 +57,7 @@ class Show:
             self._start()
             self._watch(lambda: not self._script and not any(p.is_alive() for p in self._producers))
             self._watch(lambda: self._alive() <= 1)
-            schedule = Schedules(app.desk.clerk).get(pulse.name).job
+            schedule = app.desk.schedules.get(pulse.name).job
             app.job(schedule.id).cancel()
             self._watch(lambda: self._alive() == 0)
             return self._balance(app.job(schedule.id).job)
@@ -113,7 +112,8 @@ class Show:
     # -- the script ------------------------------------------------------------------------
 
     def _cancel(self) -> bool:
-        well_begun = [job for job in self._films() if job.progress >= CANCEL_AT]
+        running = [job for job in self._films() if job.state is State.RUNNING]
+        well_begun = [job for job in running if job.progress >= CANCEL_AT]
         if not well_begun:
             return False
         unwanted = well_begun[-1]
@@ -140,7 +140,7 @@ class Show:
         self._victim, self._killed_at = busiest, self._screen.elapsed
         self._screen.say(
             f"{self._screen.paint('kill -9', RED)} {busiest.info.pid}: "
-            f"{busiest.name} dies with {len(held)} jobs in hand"
+            f"{busiest.name} dies with {len(held)} job{'s' * (len(held) > 1)} in hand"
         )
         return True
 
@@ -157,7 +157,7 @@ class Show:
         if self._held_by(self._victim):
             return False
         later = self._screen.elapsed - self._killed_at
-        self._screen.say(f"its jobs are back in line, {later:.1f} s after it died")
+        self._screen.say(f"all that it held is back in line, {later:.1f} s after it died")
         return True
 
     def _replaced(self) -> bool:

@@ -5,6 +5,7 @@ desk.intake     enqueue, spawn
 desk.dispatch   claim; sessions of workers
 desk.report     finish, fail, release, wait, touch
 desk.control    cancel, revive, edit, delete, reply; settings of queues
+desk.schedules  jobs that repeat: list, pause, resume, run now
 desk.store      looking: get, find, survey
 """
 
@@ -18,13 +19,23 @@ from stoker.desk.control import Control, Reply
 from stoker.desk.dispatch import Dispatch
 from stoker.desk.intake import Intake, Placement, Twin
 from stoker.desk.report import Report
+from stoker.desk.schedules import Schedules
 from stoker.store import Store
 
 __all__ = ["Desk", "Placement", "Reply", "Twin"]
 
 
 class Desk:
-    """All use cases over one store."""
+    """All use cases over one store: what is beneath tasks and workers.
+
+    >>> from stoker import Job, open_store
+    >>> desk = Desk(open_store("memory:"))
+    >>> desk.intake.enqueue(Job("mail", payload=b"7"))
+    Placement(id=1, fresh=True)
+    >>> (job,) = desk.dispatch.claim(["mail"])
+    >>> desk.report.finish(job, result=b"14").state.name
+    'FINISHED'
+    """
 
     def __init__(
         self,
@@ -39,3 +50,4 @@ class Desk:
         self.dispatch = Dispatch(self.clerk)
         self.report = Report(self.clerk)
         self.control = Control(self.clerk)
+        self.schedules = Schedules(self.clerk)

@@ -20,7 +20,13 @@ _REPLY_KEPT = 60 * 1_000_000
 
 
 class Reply(enum.Enum):
-    """What became of an answer from outside."""
+    """What became of an answer from outside.
+
+    >>> from stoker import Desk, open_store
+    >>> desk = Desk(open_store("memory:"))
+    >>> [desk.control.reply("payment 7", b"true").name for _ in range(2)]
+    ['KEPT', 'REPEATED']
+    """
 
     DELIVERED = "delivered"
     KEPT = "kept"

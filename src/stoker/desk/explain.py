@@ -163,7 +163,7 @@ def _queued(job: Job, scene: Scene) -> list[Blocker]:
     found = [blocker for check in checks if (blocker := check(job, scene)) is not None]
     others = scene.queue.counts.get(State.QUEUED, 0) - 1
     if not found and others > 0:
-        text = f"it waits its turn: {others} other jobs are queued in {job.queue}"
+        text = f"it waits its turn; queued in {job.queue} besides it: {others}"
         return [Blocker(Reason.IN_LINE, text)]
     return found
 

@@ -20,7 +20,18 @@ _ROUNDS = 20
 
 
 class Twin(enum.Enum):
-    """What to do with a new job whose name a job has already."""
+    """What to do with a new job whose name a job has already.
+
+    >>> from stoker import Desk, open_store
+    >>> desk = Desk(open_store("memory:"))
+    >>> desk.intake.enqueue(Job("mail", unique_key="ann")).id
+    1
+    >>> desk.intake.enqueue(Job("mail", unique_key="ann"), twin=Twin.RETURN).id
+    1
+    >>> desk.intake.enqueue(Job("mail", unique_key="ann"), twin=Twin.REJECT)
+    Traceback (most recent call last):
+    stoker.errors.Duplicate: job 1 has the same unique key or reference
+    """
 
     REJECT = "reject"
     RETURN = "return"
@@ -30,7 +41,14 @@ class Twin(enum.Enum):
 
 
 class Placement(NamedTuple):
-    """Where a new job ended up: its id, and whether it is new at all."""
+    """Where a new job ended up: its id, and whether it is new at all.
+
+    >>> from stoker import Desk, open_store
+    >>> desk = Desk(open_store("memory:"))
+    >>> job = Job("mail", ref="order 7")
+    >>> [desk.intake.enqueue(job, twin=Twin.RETURN).fresh for _ in range(2)]
+    [True, False]
+    """
 
     id: int
     fresh: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -17,8 +18,14 @@ _SWITCH_SECONDS = 0.001
 _LOOK_SECONDS = 1.0
 
 
-def main(reference: str, settings: WorkerSettings, supervisor: Connection) -> None:
+Log = tuple[int, str | None] | None
+"""Level and format of the supervisor's log; None: it has none."""
+
+
+def main(reference: str, settings: WorkerSettings, supervisor: Connection, log: Log = None) -> None:
     """Entry point of the process."""
+    if log is not None:
+        logging.basicConfig(level=log[0], format=log[1] or logging.BASIC_FORMAT)
     # A group of its own: Ctrl-C in a terminal reaches the supervisor, which tells us in time.
     os.setpgid(0, 0)
     sys.setswitchinterval(_SWITCH_SECONDS)

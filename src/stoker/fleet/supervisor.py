@@ -32,9 +32,10 @@ _LONGEST_PAUSE = 30.0
 class _Member:
     """One worker process and what its supervisor knows of it."""
 
-    def __init__(self, reference: str, settings: WorkerSettings) -> None:
+    def __init__(self, reference: str, settings: WorkerSettings, log: child.Log) -> None:
         self._reference = reference
         self._settings = settings
+        self._log = log
         self.short_lives = 0
         self.start_after = 0.0
         self.start()
@@ -44,7 +45,7 @@ class _Member:
         self.started = time.monotonic()
         self.pipe, theirs = _SPAWN.Pipe()
         self.process: SpawnProcess = _SPAWN.Process(
-            target=child.main, args=(self._reference, self._settings, theirs), daemon=False
+            target=child.main, args=(self._reference, self._settings, theirs, self._log)
         )
         self.process.start()
         theirs.close()
@@ -91,7 +92,8 @@ class Supervisor:
         app.ensure_schedules()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._heard)
-        members = [_Member(self._reference, self._named(i)) for i in range(self._processes)]
+        log = _log_settings()
+        members = [_Member(self._reference, self._named(i), log) for i in range(self._processes)]
         logger.info("%d worker processes for %s", len(members), ", ".join(self._settings.queues))
         told = 0
         while any(member.process.is_alive() for member in members) or not self._stopping:
@@ -141,9 +143,10 @@ class Supervisor:
         )
         short = time.monotonic() - member.started < _SHORT_LIFE
         member.short_lives = member.short_lives + 1 if short else 0
-        if member.short_lives > _MOST_SHORT_LIVES:
+        if member.short_lives > _MOST_SHORT_LIVES and not self._gave_up:
             logger.error("worker processes keep dying at the start; giving up")
             self._gave_up = True
+            self._signals += 1  # the others are to end as well
         pause = min(_LONGEST_PAUSE, 2.0**member.short_lives - 1)
         member.start_after = time.monotonic() + pause or 1e-9
 
@@ -167,3 +170,12 @@ class Supervisor:
                     app.desk.dispatch.beat(member.session, ttl=ttl)
                 except StokerError as error:
                     logger.warning("could not beat for session %d: %s", member.session, error)
+
+
+def _log_settings() -> child.Log:
+    """How this process logs, for its workers to do the same."""
+    root = logging.getLogger()
+    for handler in root.handlers:
+        layout = handler.formatter._fmt if handler.formatter else None  # noqa: SLF001
+        return root.level, layout
+    return None

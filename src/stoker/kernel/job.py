@@ -26,7 +26,11 @@ WAITS_FOR_TICK = "tick"
 
 
 class State(enum.IntEnum):
-    """Where a job is in its life. The order is part of the stored form: never renumber."""
+    """Where a job is in its life. The order is part of the stored form: never renumber.
+
+    >>> [str(state) for state in State if state in ENDED]
+    ['FINISHED', 'FAILED', 'CANCELLED']
+    """
 
     QUEUED = 0
     RUNNING = 1
@@ -45,7 +49,11 @@ ENDED = frozenset({State.FINISHED, State.FAILED, State.CANCELLED})
 
 
 class Format(enum.IntEnum):
-    """How the payload's bytes are meant. No part of Stoker re-encodes them."""
+    """How the payload's bytes are meant. No part of Stoker re-encodes them.
+
+    >>> Job("scans", payload=b"\\x89PNG", format=Format.BYTES).format.name
+    'BYTES'
+    """
 
     JSON = 0
     TEXT = 1
@@ -62,6 +70,10 @@ class Job(msgspec.Struct, frozen=True, gc=False):
 
     Times are UTC microseconds. `due_at` is when it may run and its place in the order;
     `scheduled_at` is the moment this run was meant for, kept while retries move `due_at`.
+
+    >>> job = Job("mail", payload=b'{"to": "ann"}', rank=-1)
+    >>> job.state.name, job.ended
+    ('QUEUED', False)
     """
 
     queue: str

@@ -20,7 +20,11 @@ DAY = 24 * 3600 * 1_000_000
 
 
 class OnLost(enum.Enum):
-    """What becomes of a job whose lease ended without a word from its worker."""
+    """What becomes of a job whose lease ended without a word from its worker.
+
+    >>> Policy(on_lost=OnLost.FAIL).on_lost.value
+    'fail'
+    """
 
     REQUEUE = "requeue"
     """Runs again at once, in its old place: at least once."""
@@ -29,7 +33,8 @@ class OnLost(enum.Enum):
     FAIL = "fail"
     """Fails for good: at most once."""
     STAY = "stay"
-    """Stays RUNNING until somebody looks after it: the lease never ends by itself."""
+    """Stays RUNNING until somebody looks after it: the lease never ends by itself. Only a crash
+    that was seen ends the job, as FAILED."""
 
 
 class Policy(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -38,6 +43,10 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     `timeout` limits one try, in microseconds (None: no limit). `crash_limit` is the number of
     lost workers after which a job is parked as FAILED (None: never). `repeat` is the text
     `kernel.repeat.parse_repeat` reads. `windows` are the hours in which it may start.
+
+    >>> policy = Policy(timeout=30_000_000, repeat="every 5m")
+    >>> policy.on_lost.name, policy.crash_limit
+    ('REQUEUE', 3)
     """
 
     timeout: int | None = DAY

@@ -19,14 +19,22 @@ HOUR = 3600 * 1_000_000
 
 
 class Order(enum.Enum):
-    """Which of two due jobs goes first. Arrival breaks what remains equal."""
+    """Which of two due jobs goes first. Arrival breaks what remains equal.
+
+    >>> QueueSettings(order=Order.TIME_RANK).order.value
+    'time-rank'
+    """
 
     RANK_TIME = "rank-time"
     TIME_RANK = "time-rank"
 
 
 class Retention(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How long ended jobs are kept, in microseconds: 0 not at all, None for ever."""
+    """How long ended jobs are kept, in microseconds: 0 not at all, None for ever.
+
+    >>> Retention(finished=0, failed=None).of(State.CANCELLED) == 24 * HOUR
+    True
+    """
 
     finished: int | None = HOUR
     failed: int | None = 30 * 24 * HOUR
@@ -52,6 +60,10 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `capacity` limits the summed weight of its running jobs, `key_capacity` that of one key's,
     with exceptions by key in `keys`. A job heavier than a limit runs alone.
+
+    >>> settings = QueueSettings(capacity=10, key_capacity=2, keys={"ann": 0.5})
+    >>> settings.units(), settings.key_units("bob"), settings.key_units("ann")
+    (10000, 2000, 500)
     """
 
     capacity: float | None = None

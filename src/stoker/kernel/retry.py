@@ -36,6 +36,9 @@ class Failure(msgspec.Struct, frozen=True):
 
     `kinds` are the qualified names of the error's type and of the types it derives from, the most
     specific first. `timeout`: the try ran too long. `lost`: its worker was never heard of again.
+
+    >>> Failure(("HTTP 429",), "too many requests").timeout
+    False
     """
 
     kinds: tuple[str, ...]
@@ -45,7 +48,12 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 def failure_of(error: BaseException) -> Failure:
-    """The failure that an exception stands for."""
+    """The failure that an exception stands for.
+
+    >>> failure = failure_of(ConnectionError("the server hung up"))
+    >>> failure.kinds[0], failure.message
+    ('builtins.ConnectionError', 'the server hung up')
+    """
     types = [cls for cls in type(error).__mro__ if cls is not object]
     return Failure(tuple(qualified(cls) for cls in types), _message(error))
 
@@ -240,7 +248,13 @@ def _names(name: str, kind: str) -> bool:
 
 
 class Again(msgspec.Struct, frozen=True, tag=True):
-    """Try again at this time; with another payload or rank, if given."""
+    """Try again at this time; with another payload or rank, if given.
+
+    >>> def handler(job, failure):
+    ...     return Again(at=90_000_000, payload=b'{"page": 2}')
+    >>> consult(handler, None, Failure((), "busy"), now=0).payload
+    b'{"page": 2}'
+    """
 
     at: int
     payload: bytes | None = None
@@ -248,7 +262,13 @@ class Again(msgspec.Struct, frozen=True, tag=True):
 
 
 class GiveUp(msgspec.Struct, frozen=True, tag=True):
-    """The job has failed for good; the reason, if given, replaces the failure's message."""
+    """The job has failed for good; the reason, if given, replaces the failure's message.
+
+    >>> def handler(job, failure):
+    ...     return GiveUp("their service is gone")
+    >>> consult(handler, None, Failure((), "no answer"), now=0).reason
+    'their service is gone'
+    """
 
     reason: str | None = None
 

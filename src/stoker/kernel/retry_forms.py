@@ -33,19 +33,31 @@ from stoker.kernel.retry import (
 
 
 def never() -> Never:
-    """No retry at all."""
+    """No retry at all.
+
+    >>> str(never())
+    'never'
+    """
     return Never()
 
 
 def fixed(delay: Duration, *, limit: int | None = None) -> Fixed:
-    """The same delay before each of `limit` retries: `fixed("10s", limit=3)`."""
+    """The same delay before each of `limit` retries.
+
+    >>> str(fixed("10s", limit=3))
+    'fixed 10s x3'
+    """
     return Fixed(micros(delay), limit)
 
 
 def linear(
     first: Duration, *, step: Duration, cap: Duration = "1h", limit: int | None = None
 ) -> Linear:
-    """A delay that grows by `step` each time, up to `cap`: `linear("5s", step="5s", limit=10)`."""
+    """A delay that grows by `step` each time, up to `cap`.
+
+    >>> [linear("5s", step="10s").delay(failures, 0) // 1_000_000 for failures in (1, 2, 3)]
+    [5, 15, 25]
+    """
     return Linear(micros(first), micros(step), micros(cap), limit)
 
 
@@ -57,25 +69,42 @@ def exponential(
     cap: Duration = "1h",
     jitter: float = 0.5,
 ) -> Exponential:
-    """A delay that grows by `factor` each time: `exponential(5)` gives up after the 6th failure."""
+    """A delay that grows by `factor` each time: `exponential(5)` gives up after the 6th failure.
+
+    >>> str(exponential(5))
+    'exponential 1s *2 cap 1h jitter 0.5 x5'
+    """
     return Exponential(limit, micros(base), factor, micros(cap), jitter)
 
 
 def listed(*delays: Duration) -> Listed:
-    """One retry for each delay: `listed("1s", "10s", "1m")`."""
+    """One retry for each delay.
+
+    >>> str(listed("1s", "10s", "1m"))
+    'list 1s 10s 1m'
+    """
     return Listed(tuple(micros(delay) for delay in delays))
 
 
 def by_error(
     rules: Mapping[type[BaseException] | str, RetryPolicy], *, otherwise: RetryPolicy
 ) -> ByError:
-    """A policy for each kind of error, given as a class or by name; the first that matches."""
+    """A policy for each kind of error, given as a class or by name; the first that matches.
+
+    >>> policy = by_error({OSError: fixed("10s"), "requests.Timeout": never()}, otherwise=never())
+    >>> [name for name, _ in policy.rules]
+    ['builtins.OSError', 'requests.Timeout']
+    """
     named = [qualified(key) if isinstance(key, type) else key for key in rules]
     return ByError(tuple(zip(named, rules.values(), strict=True)), otherwise)
 
 
 def custom(name: str) -> Custom:
-    """Whatever the retry handler registered under this name says."""
+    """Whatever the retry handler registered under this name says.
+
+    >>> str(custom("patient"))
+    'custom patient'
+    """
     return Custom(name)
 
 

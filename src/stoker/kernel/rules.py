@@ -195,7 +195,7 @@ def _after_loss(
         )
     if on_lost is OnLost.RETRY:
         return _judge(job, now, failure, dice, settings)
-    if on_lost is OnLost.FAIL or job.cancel_requested:
+    if on_lost is not OnLost.REQUEUE or job.cancel_requested:
         return fail(
             job, now=now, failure=failure, verdict=GiveUp(), settings=settings, event="expire"
         )

@@ -68,7 +68,11 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Windows(msgspec.Struct, frozen=True, omit_defaults=True):
-    """When jobs may start. Without spans: always, blackout dates apart."""
+    """When jobs may start. Without spans: always, blackout dates apart.
+
+    >>> Windows((Span(300, 420),)) == parse_windows("05:00-07:00")
+    True
+    """
 
     spans: tuple[Span, ...] = ()
     zone: str = "UTC"
@@ -119,6 +123,9 @@ def parse_windows(text: str) -> Windows:
 
     Days apply to all times after them up to the next days; times before any day apply daily.
     `always` stands for no spans.
+
+    >>> windows_text(parse_windows("Mon-Fri 5:00-7:00, 22:00-2:00 in Europe/Berlin"))
+    'mon-fri 05:00-07:00, 22:00-02:00 in Europe/Berlin'
     """
     shape = _SHAPE.fullmatch(text.strip())
     assert shape is not None  # every part may be empty

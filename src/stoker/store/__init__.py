@@ -158,8 +158,11 @@ class Store(Protocol):
     def names(self, pattern: str) -> list[str]:
         """Queues with queued jobs whose name matches a GLOB pattern, sorted."""
 
-    def next_due(self, queues: Sequence[str]) -> int | None:
-        """When, after now, the next job of these queues falls due: how long to sleep at most."""
+    def next_due(self, queues: Sequence[str], after: int | None = None) -> int | None:
+        """When the next job of these queues falls due, after a moment (now): how long to sleep.
+
+        A job that waits behind another of its key may be left out; it rings when its turn comes.
+        """
 
     def notes(self, keys: Sequence[str]) -> dict[str, Note]:
         """Notes that are there and not out of date."""

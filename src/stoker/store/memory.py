@@ -291,12 +291,12 @@ class MemoryStore:
         with self._lock:
             return sorted(n for n, line in self._order.items() if line and glob_matches(pattern, n))
 
-    def next_due(self, queues: Sequence[str]) -> int | None:
+    def next_due(self, queues: Sequence[str], after: int | None = None) -> int | None:
         with self._lock:
-            now = self.now()
+            moment = self.now() if after is None else after
             keys = (key for queue in queues for key in self._order.get(queue, ()))
             dues = (self._jobs[key[2]].due_at for key in keys)
-            return min((due for due in dues if due > now), default=None)
+            return min((due for due in dues if due > moment), default=None)
 
     def notes(self, keys: Sequence[str]) -> dict[str, Note]:
         with self._lock:

@@ -20,21 +20,23 @@ CHORES: Mapping[str, Chore] = {
     "sweep": sweep.sweep,
 }
 
-_LOCK_TTL = 5_000_000
-"""So long the others wait for a runner that died; one that has much to do prolongs it."""
+_TURN = 5_000_000
 _MOST_TURNS = 20
 
 
-def run_chores(clerk: Clerk, owner: str, *, keep_turn: bool = False) -> dict[str, int] | None:
+def run_chores(
+    clerk: Clerk, owner: str, *, turn: int = _TURN, keep_turn: bool = False
+) -> dict[str, int] | None:
     """Run every chore until nothing is left, or None if it is somebody else's turn.
 
-    With `keep_turn` the turn is not given up at the end: whoever does the chores goes on doing
-    them, and the others only look whether it still does.
+    A turn lasts `turn` microseconds, and is prolonged while there is much to do: so long the
+    others wait for a runner that died. With `keep_turn` it is not given up at the end: whoever
+    does the chores goes on doing them, and the others only look whether it still does.
     """
-    if not clerk.store.hold("chores", owner, _LOCK_TTL):
+    if not clerk.store.hold("chores", owner, turn):
         return None
     try:
-        return {name: _run(clerk, chore, owner) for name, chore in CHORES.items()}
+        return {name: _run(clerk, chore, owner, turn) for name, chore in CHORES.items()}
     finally:
         if not keep_turn:
             give_up_turn(clerk, owner)
@@ -45,12 +47,12 @@ def give_up_turn(clerk: Clerk, owner: str) -> None:
     clerk.store.hold("chores", owner, 0)
 
 
-def _run(clerk: Clerk, chore: Chore, owner: str) -> int:
+def _run(clerk: Clerk, chore: Chore, owner: str, turn: int) -> int:
     moved = 0
     for _ in range(_MOST_TURNS):
         step = chore(clerk)
         moved += step
         if not step:
             break
-        clerk.store.hold("chores", owner, _LOCK_TTL)
+        clerk.store.hold("chores", owner, turn)
     return moved

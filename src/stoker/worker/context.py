@@ -83,6 +83,20 @@ class Context:
     """One try at a job, from the handler's side.
 
     A handler gets it by naming a parameter of this type, or from `current()`.
+
+    >>> from stoker import Stoker
+    >>> from stoker.testing import harness
+    >>> app = Stoker("memory:")
+    >>> @app.task
+    ... def count(done: int = 0, ctx: Context | None = None) -> str:
+    ...     if done < 3:
+    ...         ctx.update({"done": done + 1})
+    ...         ctx.snooze("1m")
+    ...     return f"job {ctx.job.id}, try {ctx.attempt}: {done}"
+    >>> with harness(app) as stoker:
+    ...     job = count.enqueue()
+    ...     stoker.run_for("1h"), job.result
+    (4, 'job 1, try 1: 3')
     """
 
     def __init__(self, job: Job, desk: Desk) -> None:
@@ -164,17 +178,22 @@ class Context:
         return msgspec.json.decode(self.job.reply, type=as_type)
 
 
-_current: ContextVar[Context] = ContextVar("stoker_context")
+_current: ContextVar[Context | None] = ContextVar("stoker_context", default=None)
 
 
 def current() -> Context:
-    """The context of the job that runs here."""
-    try:
-        return _current.get()
-    except LookupError:
-        raise StokerError("no job runs here: current() works only inside a handler") from None
+    """The context of the job that runs here.
+
+    >>> current()
+    Traceback (most recent call last):
+    stoker.errors.StokerError: no job runs here: current() works only inside a handler
+    """
+    context = _current.get()
+    if context is None:
+        raise StokerError("no job runs here: current() works only inside a handler")
+    return context
 
 
-def enter(context: Context) -> None:
-    """Make a context the current one of this thread or task."""
+def enter(context: Context | None) -> None:
+    """Make a context the current one of this thread or task; None: the handler is over."""
     _current.set(context)

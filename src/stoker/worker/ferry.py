@@ -62,6 +62,7 @@ class Ferry:
         self._lock = threading.Lock()
         self._bell = threading.Event()
         self._asleep = False
+        self._asked_at = 0
         self._stopping = False
         self._pace = _Pace()
 
@@ -79,6 +80,11 @@ class Ferry:
             self._outbox.append((assignment.context.job, outcome))
         if self._asleep:
             self._bell.set()
+
+    def decline(self) -> None:
+        """Take nothing new from now on; what a trip still brings goes back at once."""
+        with self._lock:
+            self.accepting = False
 
     def give_back(self) -> None:
         """Whatever has not begun goes back to its queue."""
@@ -151,6 +157,7 @@ class Ferry:
         if not room and not told:
             return []
         desk = self._desk
+        self._asked_at = desk.store.now()
         claims = [desk.dispatch.request(self._queues, room, session=session)] if room else []
         results, grants = desk.report.many(told, claims)
         for (job, outcome), result in zip(told, results, strict=True):
@@ -162,6 +169,8 @@ class Ferry:
             return desk.dispatch.granted(grants[0])
         except SessionLost:
             self._heart.lose(session)
+            if self._heart.session != session:
+                self._bell.set()  # and at once again, as somebody new
             return []
 
     def _refused(self, job: Job, outcome: Outcome, error: StokerError) -> None:
@@ -187,10 +196,18 @@ class Ferry:
                 continue
             assignment = Assignment(task, Context(job, self._desk))
             crew = self._crew_for(task)
-            self.in_hand.add(assignment)
             by_crew.setdefault(id(crew), (crew, []))[1].append(assignment)
         for crew, assignments in by_crew.values():
-            crew.submit(assignments)
+            if self._take_in(assignments):
+                crew.submit(assignments)
+
+    def _take_in(self, assignments: list[Assignment]) -> bool:
+        with self._lock:
+            if self.accepting:
+                self.in_hand.update(assignments)
+            else:
+                self._outbox.extend((each.context.job, Released()) for each in assignments)
+            return self.accepting
 
     def _put_off(self, job: Job) -> None:
         error = f"no task called {job.name!r} is known to the worker that took it"
@@ -218,7 +235,7 @@ class Ferry:
         if not self._room():
             return _LONGEST_SLEEP
         names = self._desk.dispatch.named(self._queues)
-        due_at = self._desk.store.next_due(names)
+        due_at = self._desk.store.next_due(names, after=self._asked_at)
         if due_at is None:
             return _LONGEST_SLEEP
         return min(_LONGEST_SLEEP, max(0.0, (due_at - self._desk.store.now()) / 1e6))

@@ -74,7 +74,7 @@ class Heart:
         session = self.session
         try:
             beat = self._desk.dispatch.beat(session, ttl=self._ttl)
-        except StoreError as error:
+        except Exception as error:  # noqa: BLE001 - a heart that stops kills more than one job
             logger.warning("the heartbeat did not get through: %s", error)
             if time.monotonic() - self._beaten > self._ttl * 0.9 / 1e6:
                 self.lose(session)

@@ -36,7 +36,25 @@ PUT_OFF = 60 * 1_000_000
 
 
 class Middleware:
-    """Something to be done around every handler. Override what you need."""
+    """Something to be done around every handler. Override what you need.
+
+    >>> from stoker import Stoker
+    >>> from stoker.testing import harness
+    >>> class Log(Middleware):
+    ...     def before(self, context):
+    ...         print("begins:", context.job.name)
+    ...     def after(self, context, outcome):
+    ...         print("ends:", type(outcome).__name__)
+    >>> app = Stoker("memory:", middleware=[Log()])
+    >>> @app.task(name="work")
+    ... def work() -> None: ...
+    >>> with harness(app) as stoker:
+    ...     job = work.enqueue()
+    ...     stoker.drain()
+    begins: work
+    ends: Finished
+    1
+    """
 
     def before(self, context: Context) -> None:
         """Called just before the handler, where it runs; raising fails the job."""
@@ -102,6 +120,7 @@ class Performer:
                     each.after(context, outcome)
                 except BaseException:  # whatever it is, the outcome must be reported
                     logger.exception("middleware failed after job %d", context.job.id)
+        enter(None)
         return outcome
 
     @staticmethod
@@ -122,6 +141,9 @@ class Performer:
         if isinstance(error, AwaitsReply):
             return Awaits(error.key, error.timeout)
         failure = _with_evidence(error)
+        job = context.job
+        said = failure.message.partition("\n")[0]
+        logger.info("job %d (%s) failed in try %d: %s", job.id, job.name, job.attempt, said)
         if isinstance(error, Retry):
             return Failed(failure, Again(self._now() + error.delay))
         if isinstance(error, BadInput):

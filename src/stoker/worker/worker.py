@@ -58,7 +58,17 @@ class WorkerSettings(msgspec.Struct, frozen=True):
 
 
 class Worker:
-    """Runs jobs in this process until it is stopped."""
+    """Runs jobs in this process until it is stopped. `app.worker()` makes one.
+
+    >>> from stoker import Stoker
+    >>> app = Stoker("memory:")
+    >>> job = app.task(lambda: "done").enqueue()
+    >>> worker = app.worker(concurrency=2)
+    >>> worker.start()
+    >>> job.wait(timeout="10s")
+    'done'
+    >>> worker.stop()
+    """
 
     def __init__(
         self,
@@ -112,7 +122,9 @@ class Worker:
 
     def stop(self, grace: float | None = None) -> None:
         """Take nothing new, let what runs end within the grace period, give the rest back."""
-        self._ferry.accepting = False
+        if self._over.is_set():
+            return
+        self._ferry.decline()
         self._ferry.give_back()
         self._wait_until_empty(self.settings.grace if grace is None else grace)
         for assignment in list(self._ferry.in_hand):
@@ -186,10 +198,11 @@ class Worker:
 
     def _do_chores(self) -> None:
         every = min(self.settings.ttl / 4, 2.0)
+        turn = round(max(every * 3, 2.0) * 1e6)
         while not self._over.wait(every):
             try:
-                run_chores(self._desk.clerk, self._owner, keep_turn=True)
-            except StokerError as error:
+                run_chores(self._desk.clerk, self._owner, turn=turn, keep_turn=True)
+            except Exception as error:  # noqa: BLE001 - there will be others to do
                 logger.warning("the chores did not get done: %s", error)
 
     def _describe(self) -> tuple[str, str]:

@@ -11,7 +11,6 @@ from stoker.kernel.job import Job
 from stoker.kernel.queue import QueueSettings
 from stoker.store import Store
 from stoker.store.bell import Listener
-from stoker.store.rings import session_ring
 from tests.engines import VirtualClock
 from tests.store.conformance.acts import BROKEN, HOUR, SECOND, put, running, take
 
@@ -93,7 +92,16 @@ def test_a_request_to_cancel_rings_for_the_worker(desk: Desk, ear: Listener) -> 
     job = take(desk, session=session)
     ear.wait(10)
     desk.control.cancel(job.id)
-    assert ear.wait(10) == {session_ring(session)}
+    assert ear.wait(10) == {f"!{session}"}
+
+
+def test_a_request_to_cancel_rings_for_nobody_when_the_lease_has_no_session(
+    desk: Desk, ear: Listener
+) -> None:
+    job = running(desk)
+    ear.wait(10)
+    desk.control.cancel(job.id)
+    assert ear.wait(0) == set()
 
 
 def test_every_listener_hears_every_ring_and_none_after_it_closed(

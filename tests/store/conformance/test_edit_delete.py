@@ -62,6 +62,34 @@ def in_state(desk: Desk, wanted: State) -> Job:
     return desk.report.fail(job, BROKEN) if wanted is State.FAILED else job
 
 
+# -- many at once --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("act", "refused"),
+    [
+        ("cancel_many", {State.FINISHED, State.FAILED, State.CANCELLED}),
+        ("revive_many", {State.QUEUED, State.RUNNING, State.WAITING}),
+        ("delete_many", {State.RUNNING}),
+    ],
+)
+def test_many_jobs_are_treated_in_one_call_each_on_its_own(
+    desk: Desk, act: str, refused: set[State]
+) -> None:
+    jobs = {wanted: in_state(desk, wanted) for wanted in reversed(State)}
+    ids = [*(job.id for job in jobs.values()), 404]
+    *results, missing = getattr(desk.control, act)(ids)
+    assert isinstance(missing, NotFound)
+    for (wanted, job), result in zip(jobs.items(), results, strict=True):
+        if wanted in refused:
+            assert isinstance(result, IllegalMove)
+            assert seen(desk, job.id) == job
+        elif act == "delete_many":
+            assert (result, exists(desk, job.id)) == (job, False)
+        else:
+            assert result == seen(desk, job.id) != job
+
+
 # -- editing -------------------------------------------------------------------------------
 
 

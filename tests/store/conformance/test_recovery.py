@@ -6,6 +6,7 @@ import pytest
 
 from stoker.desk import Desk
 from stoker.kernel.job import Job, State
+from stoker.kernel.outcome import Crashed
 from stoker.kernel.policy import OnLost, Policy
 from stoker.kernel.queue import QueueSettings, Retention
 from stoker.kernel.retry_forms import by_error, fixed
@@ -160,6 +161,37 @@ def test_a_lost_job_that_was_to_be_cancelled_is_cancelled(
     clock.pass_(1)
     recover(desk.clerk)
     assert state(desk, job_id) is State.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("on_lost", "expected"),
+    [
+        (OnLost.REQUEUE, State.QUEUED),
+        (OnLost.RETRY, State.QUEUED),
+        (OnLost.FAIL, State.FAILED),
+        (OnLost.STAY, State.FAILED),
+    ],
+)
+def test_a_crash_that_was_seen_is_treated_as_a_loss_at_once(
+    desk: Desk, clock: VirtualClock, on_lost: OnLost, expected: State
+) -> None:
+    job = running(desk, policy=Policy(on_lost=on_lost, retry=fixed("10s"), timeout=None))
+    (after,), _ = desk.report.many([(job, Crashed("exit code 139"))])
+    assert isinstance(after, Job)
+    assert (after.state, after.crashes, after.error) == (expected, 1, "exit code 139")
+    assert after.due_at == (clock.now + 10 * SECOND if on_lost is OnLost.RETRY else job.due_at)
+    assert seen(desk, job.id) == after
+
+
+def test_crashes_that_were_seen_and_losses_are_counted_together(
+    desk: Desk, clock: VirtualClock
+) -> None:
+    job_id = put(desk, policy=Policy(crash_limit=2))
+    lose(desk, clock)
+    desk.report.many([(take(desk), Crashed("exit code 139"))])
+    after = seen(desk, job_id)
+    assert after.state is State.FAILED
+    assert after.error == "parked after losing 2 workers; exit code 139"
 
 
 def test_a_lost_job_that_nobody_keeps_is_gone(desk: Desk, clock: VirtualClock) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from stoker.desk import Desk
 from stoker.kernel.job import Job, State
+from stoker.kernel.outcome import Failed, Finished, Outcome
 from stoker.kernel.policy import OnLost, Policy
 from stoker.kernel.retry_forms import fixed
 from stoker.store import Filter, Store
@@ -121,6 +122,20 @@ def test_a_run_that_leaves_nothing_behind_keeps_the_payload(
     put(desk, payload=b"same", policy=Policy(repeat="FINISHED, +1 HOUR"))
     after = desk.report.finish(take(desk), b"result")
     assert (after.payload, after.result) == (b"same", b"result")
+
+
+def test_outcomes_reported_together_repeat_unless_they_say_otherwise(desk: Desk) -> None:
+    desk.intake.enqueue_many([Job("q", policy=Policy(repeat="FINISHED, +1 HOUR"))] * 4)
+    outcomes: list[Outcome] = [Finished(), Failed(BROKEN)]
+    outcomes += [Finished(repeat=False), Failed(BROKEN, repeat=False)]
+    jobs = desk.dispatch.claim(["q"], 4)
+    desk.report.many(list(zip(jobs, outcomes, strict=True)))
+    assert [state(desk, job.id) for job in jobs] == [
+        State.QUEUED,
+        State.QUEUED,
+        State.FINISHED,
+        State.FAILED,
+    ]
 
 
 def test_a_run_may_be_made_the_last(desk: Desk) -> None:

@@ -8,11 +8,11 @@ import pytest
 
 from stoker.desk import Desk, Reply
 from stoker.errors import BadInput, LeaseLost
-from stoker.kernel.change import Change, NoteWrite
+from stoker.kernel.change import Change, Note, NoteWrite
 from stoker.kernel.job import Job, State
 from stoker.kernel.outcome import Awaits
 from stoker.kernel.policy import Policy
-from stoker.store import Store
+from stoker.store import Query, Store
 from stoker.watch.recover import recover
 from tests.engines import VirtualClock
 from tests.store.conformance.acts import (
@@ -142,19 +142,51 @@ def test_after_an_old_answer_has_gone_a_new_one_is_kept(desk: Desk, clock: Virtu
     assert desk.report.wait(running(desk), Awaits("k")).reply == b"new"
 
 
-def test_an_answer_that_overtakes_the_waiting_job_is_not_lost(desk: Desk, store: Store) -> None:
+def test_an_answer_that_overtakes_the_waiting_job_is_not_lost(
+    desk: Desk, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job = running(desk)
     kept = Change(notes=(NoteWrite("reply:k", b"in between", expect=0),))
     look = store.notes
 
-    def overtaken(keys: list[str]) -> object:
+    def overtaken(keys: list[str]) -> dict[str, Note]:
+        monkeypatch.setattr(store, "notes", look)
         found = look(keys)
         store.transact([kept])
         return found
 
-    store.notes = overtaken  # type: ignore[method-assign,assignment]
+    monkeypatch.setattr(store, "notes", overtaken)
     after = desk.report.wait(job, Awaits("k"))
     assert (after.state, after.reply) == (State.QUEUED, b"in between")
+
+
+def test_a_job_that_begins_to_wait_while_its_answer_is_being_kept_gets_it(
+    desk: Desk, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = running(desk)
+    look = store.find
+
+    def too_early(query: Query) -> list[Job]:
+        monkeypatch.setattr(store, "find", look)
+        found = look(query)
+        desk.report.wait(job, Awaits("k"))
+        return found
+
+    monkeypatch.setattr(store, "find", too_early)
+    assert desk.control.reply("k", b"in between") is Reply.DELIVERED
+    assert seen(desk, job.id).reply == b"in between"
+    assert store.notes(["reply:k"]) == {}
+
+
+def test_an_answer_does_not_wake_a_job_that_waits_for_something_else_by_now(
+    desk: Desk, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stale = asking(desk, "k")
+    desk.control.reply("k", b"first")
+    now = desk.report.wait(take(desk), Awaits("other"))
+    monkeypatch.setattr(store, "find", lambda query: [stale])
+    assert desk.control.reply("k", b"second") is Reply.KEPT
+    assert seen(desk, stale.id) == now
 
 
 # -- late and unknown answers --------------------------------------------------------------

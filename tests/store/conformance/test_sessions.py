@@ -138,6 +138,17 @@ def test_a_dead_session_is_retired_once_it_holds_nothing(
     assert empty != holding
 
 
+def test_a_dead_session_stays_on_the_books_while_it_holds_jobs(
+    desk: Desk, store: Store, clock: VirtualClock
+) -> None:
+    session = desk.dispatch.open_session(ttl=TTL)
+    desk.intake.enqueue_many([Job("q")] * 600)
+    desk.dispatch.claim(["q"], 600, session=session)
+    clock.pass_(3)
+    assert (recover(desk.clerk), known(store)) == (500, [session])
+    assert (recover(desk.clerk), known(store)) == (100, [])
+
+
 def test_closing_a_session_forgets_it_and_closing_it_twice_does_no_harm(
     desk: Desk, store: Store
 ) -> None:

@@ -80,6 +80,26 @@ def test_settings_can_be_adjusted_one_by_one(desk: Desk, store: Store) -> None:
     assert store.survey()[0].settings == QueueSettings(capacity=4, paused=True)
 
 
+def test_new_settings_hold_at_once_at_the_desk_that_gave_them(desk: Desk) -> None:
+    kept = desk.report.finish(running(desk))
+    desk.control.configure("q", QueueSettings(retention=Retention(finished=0)))
+    gone = running(desk)
+    desk.report.finish(gone)
+    assert desk.store.get([kept.id, gone.id]).keys() == {kept.id}
+
+
+def test_new_settings_hold_within_a_second_at_every_other_desk(
+    desk: Desk, store: Store, clock: VirtualClock
+) -> None:
+    other = Desk(store)
+    other.report.finish(running(other))
+    desk.control.configure("q", QueueSettings(retention=Retention(finished=0)))
+    clock.pass_(1)
+    gone = running(other)
+    other.report.finish(gone)
+    assert gone.id not in store.get([gone.id])
+
+
 # -- counts after random lives -------------------------------------------------------------
 
 

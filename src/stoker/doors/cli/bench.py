@@ -18,7 +18,6 @@ from stoker.doors.cli import bulk, show
 from stoker.doors.cli.command import Command, json_option, opened
 from stoker.doors.cli.show import Column
 from stoker.doors.cli.words import SECOND, span
-from stoker.errors import BadInput
 from stoker.kernel.job import Job, State
 from stoker.kernel.outcome import Finished
 from stoker.kernel.queue import DEFAULTS, QueueSettings, Retention
@@ -108,7 +107,14 @@ class Bench:
     cls=Command,
     examples=["stoker bench", "stoker bench --store sqlite:///scratch.db --seconds 3 --json"],
 )
-@click.option("--seconds", default=1.0, show_default=True, help="How long each measurement takes.")
+@click.option(
+    "--seconds",
+    metavar="SECONDS",
+    type=click.FloatRange(0, 60, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="How long each measurement takes.",
+)
 @json_option
 @opened(make=True, private=True)
 def bench(app: Stoker, *, seconds: float, as_json: bool) -> None:
@@ -116,8 +122,6 @@ def bench(app: Stoker, *, seconds: float, as_json: bool) -> None:
 
     Durable means durable here too: each commit waits for the disk as the store's settings say.
     """
-    if not 0 < seconds <= 60:
-        raise BadInput(f"--seconds goes up to 60, not {seconds:g}")
     with _scratch(app.desk) as queue:
         measuring = Bench(app.desk, queue, seconds)
         try:

@@ -54,7 +54,8 @@ def by_filter(desk: Desk, verb: Verb, wanted: Filter, *, yes: bool) -> None:
         wanted = msgspec.structs.replace(wanted, states=verb.usual)
     found = desk.store.find(msgspec.structs.replace(wanted, limit=_PAGE + 1))
     if not found:
-        raise NotFound(f"no jobs fit; the states meant are {_states(wanted)}")
+        show.note(f"no jobs fit; the states meant are {_states(wanted)}")
+        return
     many = jobs_text(len(found)) if len(found) <= _PAGE else f"more than {_PAGE} jobs"
     show.confirm(f"{verb.name} {many} ({_states(wanted)})?", yes=yes)
     done, errors = everywhere(desk, verb, wanted, lambda _: None)

@@ -54,6 +54,13 @@ def _write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="For programs: JSON instead of tables."
 )
+states_option = click.option(
+    "--state",
+    "states",
+    metavar="STATE",
+    multiple=True,
+    help="Only jobs in this state; may be repeated.",
+)
 yes_option = click.option("--yes", is_flag=True, help="Do it without asking.")
 
 

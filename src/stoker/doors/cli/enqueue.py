@@ -15,12 +15,10 @@ from stoker.client import Call, Stoker, Task
 from stoker.desk import Placement, Twin
 from stoker.doors.cli import show
 from stoker.doors.cli.command import Command, json_option, opened
-from stoker.doors.cli.words import SECOND, jobs_text, read_arguments, read_moment
+from stoker.doors.cli.words import SECOND, jobs_text, read_arguments, read_json, read_moment
 from stoker.errors import BadInput
 from stoker.kernel.duration import micros
 from stoker.kernel.job import Format, Job
-
-_MOST = 100_000
 
 
 @click.command(
@@ -34,15 +32,22 @@ _MOST = 100_000
 )
 @click.argument("name")
 @click.argument("arguments", metavar="[ARG]...", nargs=-1)
-@click.option("--queue", help="The queue; by default the task's own, else `default`.")
+@click.option("--queue", metavar="QUEUE", help="By default the task's own, else `default`.")
 @click.option("--delay", metavar="TIME", help="Not before this time has passed: 30s, 5m, 2h, 1d.")
 @click.option("--at", metavar="TIME", help="Not before this moment: 2026-07-01T09:00+02:00.")
-@click.option("--rank", type=int, default=0, help="Lower runs first; 0 if nothing is said.")
-@click.option("--key", help="Whom it is for: tenant, region, server.")
+@click.option("--rank", metavar="N", default=0, show_default=True, help="Lower runs first.")
+@click.option("--key", metavar="KEY", help="Whom it is for: tenant, region, server.")
 @click.option("--unique", metavar="KEY", help="Not if a live job of this name has the same key.")
 @click.option("--payload", metavar="DATA", help="The payload as it is; @FILE or - for stdin.")
 @click.option("--raw", is_flag=True, help="The payload is bytes, no JSON.")
-@click.option("--count", default=1, show_default=True, help="How many times.")
+@click.option(
+    "--count",
+    metavar="N",
+    type=click.IntRange(1, 100_000),
+    default=1,
+    show_default=True,
+    help="How many times.",
+)
 @click.option("--wait", is_flag=True, help="Wait for the end and print the result.")
 @click.option("--timeout", metavar="TIME", help="How long to wait at most.")
 @json_option
@@ -65,8 +70,8 @@ def enqueue(
     With --app the arguments are checked by the task, and its queue, retries and time limit apply.
     With only a --store the payload is stored as given.
     """
-    if not 1 <= count <= _MOST:
-        raise BadInput(f"--count goes from 1 to {_MOST:,}, not {count}")
+    if timeout is not None and not wait:
+        raise BadInput("--timeout is for --wait; say both, or leave it out")
     if any(True for _ in app.tasks):
         placements = _by_task(app, app[name], count, said)
     else:
@@ -104,7 +109,7 @@ def _arguments(app: Stoker, name: str, said: dict[str, Any]) -> tuple[list[Any],
     assert definition is not None  # it was found by this name
     if definition.codec.format is Format.JSON:
         return read_arguments([_checked_json(data).decode()])
-    return [data.decode() if definition.codec.format is Format.TEXT else data], {}
+    return [_text(data) if definition.codec.format is Format.TEXT else data], {}
 
 
 def _by_hand(app: Stoker, name: str, count: int, said: dict[str, Any]) -> list[Placement]:
@@ -161,12 +166,19 @@ def _payload(said: dict[str, Any]) -> bytes:
 
 def _checked_json(data: bytes) -> bytes:
     try:
-        msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
+        read_json(data)
+    except BadInput as error:
         raise BadInput(
-            f"the payload is no JSON ({error}); say --raw if it is not meant to be"
+            f"the payload cannot be used; {error}; say --raw if it is not meant to be"
         ) from error
     return data
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise BadInput(f"this task takes text, and the payload is none: {error}") from error
 
 
 def _tell(placements: Sequence[Placement], *, as_json: bool) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from stoker.desk.explain import Blocker, Explanation
 from stoker.desk.schedules import Schedule
 from stoker.desk.workers import WorkerView
-from stoker.doors.cli.words import SECOND, iso
+from stoker.doors.cli.words import SECOND, iso, read_json
 from stoker.errors import BadInput
 from stoker.kernel.job import WHOLE_WEIGHT, Format, Job
 from stoker.kernel.policy import Policy
@@ -53,13 +53,15 @@ def job_form(job: Job) -> Form:
     }
 
 
-def content(data: bytes, kind: Format = Format.JSON) -> Any:
+def content(data: bytes, kind: Format = Format.JSON) -> str | msgspec.Raw:
     """Bytes as they can stand in JSON: a value, a text, or base64 for what is neither."""
     if kind is Format.JSON:
         try:
-            return msgspec.json.decode(data)
-        except msgspec.DecodeError:
+            read_json(data)
+        except BadInput:
             kind = Format.TEXT
+        else:
+            return msgspec.Raw(msgspec.json.format(data, indent=-1))  # no digit is lost
     try:
         return data.decode() if kind is Format.TEXT else base64.b64encode(data).decode()
     except UnicodeDecodeError:

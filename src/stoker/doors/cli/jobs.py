@@ -10,7 +10,7 @@ import msgspec
 
 from stoker.client import Stoker
 from stoker.doors.cli import bulk, show
-from stoker.doors.cli.command import Function, Group, json_option, opened, yes_option
+from stoker.doors.cli.command import Function, Group, json_option, opened, states_option, yes_option
 from stoker.doors.cli.forms import content, job_form, policy_form
 from stoker.doors.cli.show import Cell, Column, Ink
 from stoker.doors.cli.words import both, distance, first_line, read_states, span
@@ -41,12 +41,10 @@ def jobs() -> None:
 def filtered(function: Function) -> Function:
     """Options that say which jobs are meant."""
     for option in (
-        click.option("--key", help="Only jobs for this key."),
-        click.option("--name", help="Only jobs of this name (task)."),
-        click.option("--queue", help="Only jobs of this queue."),
-        click.option(
-            "--state", "states", multiple=True, help="Only jobs in this state; may be repeated."
-        ),
+        click.option("--key", metavar="KEY", help="Only jobs for this key."),
+        click.option("--name", metavar="NAME", help="Only jobs of this name (task)."),
+        click.option("--queue", metavar="QUEUE", help="Only jobs of this queue."),
+        states_option,
     ):
         function = option(function)
     return function
@@ -61,7 +59,14 @@ def filtered(function: Function) -> Function:
     ],
 )
 @filtered
-@click.option("--limit", default=50, show_default=True, help="How many at most.")
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="How many at most.",
+)
 @click.option("--after", type=int, metavar="ID", help="Go on behind this job.")
 @click.option("--newest", is_flag=True, help="The newest first.")
 @json_option
@@ -218,10 +223,10 @@ def _tell_error(job: Job) -> None:
         show.line(Ink(job.error.rstrip(), "" if job.state is State.FINISHED else "red"))
 
 
-def _readable(value: object) -> str:
+def _readable(value: str | msgspec.Raw) -> str:
     if isinstance(value, str):
         return value
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    return msgspec.json.format(bytes(value), indent=2).decode()
 
 
 def _add(verb: bulk.Verb, help_text: str, examples: list[str]) -> None:

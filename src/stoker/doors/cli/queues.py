@@ -8,7 +8,7 @@ import click
 
 from stoker.client import Stoker
 from stoker.doors.cli import bulk, show
-from stoker.doors.cli.command import Group, json_option, opened, yes_option
+from stoker.doors.cli.command import Group, json_option, opened, states_option, yes_option
 from stoker.doors.cli.forms import queue_form
 from stoker.doors.cli.show import Column, Ink
 from stoker.doors.cli.words import jobs_text, read_settings, read_states, settings_text
@@ -121,7 +121,7 @@ def set_queue(app: Stoker, *, queue: str, settings: tuple[str, ...]) -> None:
     examples=["stoker queues purge mail", "stoker queues purge mail --state failed --yes"]
 )
 @click.argument("queue")
-@click.option("--state", "states", multiple=True, help="Only jobs in this state; may be repeated.")
+@states_option
 @yes_option
 @opened()
 def purge(app: Stoker, *, queue: str, states: tuple[str, ...], yes: bool) -> None:

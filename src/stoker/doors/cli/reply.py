@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 
 import click
-import msgspec
 
 from stoker.client import Stoker
 from stoker.desk import Reply
 from stoker.doors.cli import show
 from stoker.doors.cli.command import Command, json_option, opened
+from stoker.doors.cli.words import read_json
 from stoker.errors import BadInput, Refused
 
 _TOLD = {
@@ -34,9 +34,9 @@ def reply(app: Stoker, *, key: str, answer: str, as_json: bool) -> None:
     """Answer the job that waits for the reply KEY. The answer is JSON; - reads it from stdin."""
     said = sys.stdin.read() if answer == "-" else answer
     try:
-        msgspec.json.decode(said)
-    except msgspec.DecodeError as error:
-        raise BadInput(f"the answer is no JSON ({error}); write text as '\"yes\"'") from error
+        read_json(said)
+    except BadInput as error:
+        raise BadInput(f"the answer cannot be used; {error}; write text as '\"yes\"'") from error
     outcome = app.desk.control.reply(key, said.encode())
     if outcome is Reply.REPEATED:
         raise Refused(f"an answer for {key!r} is kept already; this one was ignored")

@@ -102,6 +102,11 @@ class Root(Group):
                 raise
             _tell(str(error))
             sys.exit(next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind)))
+        except Exception as error:
+            if os.environ.get("STOKER_DEBUG"):
+                raise
+            _tell(f"unexpected {type(error).__name__}: {error}", "; STOKER_DEBUG=1 shows where")
+            sys.exit(REFUSED)
         sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -20,6 +20,8 @@ from stoker.doors.cli.words import first_line, span
 from stoker.doors.cli.worker import (
     LOG_FORMAT,
     at_work,
+    concurrency_option,
+    grace_option,
     name_option,
     queues_option,
     served,
@@ -39,10 +41,8 @@ _LONGEST_RESULT = 60
 )
 @click.argument("app_ref", metavar="MODULE:APP", envvar="STOKER_APP")
 @queues_option
-@click.option("--concurrency", default=4, show_default=True, help="Jobs at once.")
-@click.option(
-    "--grace", default=5.0, show_default=True, help="Seconds that running jobs get at the end."
-)
+@concurrency_option(4)
+@grace_option(5.0)
 @name_option
 @store_option
 def run(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import closing, suppress
+
 import click
 
 from stoker.client import Stoker
-from stoker.desk.schedules import Schedule, Schedules
+from stoker.desk.schedules import Schedule
 from stoker.doors.cli import place, show
 from stoker.doors.cli.command import Group, json_option, opened
 from stoker.doors.cli.forms import schedule_form
@@ -15,6 +17,7 @@ from stoker.errors import BadInput, NotFound
 from stoker.kernel.job import Job
 from stoker.kernel.policy import Policy
 from stoker.store.clock import wall_clock
+from stoker.store.open import is_there
 
 COLUMNS = (
     Column("schedule", loose=True),
@@ -47,7 +50,7 @@ def schedule() -> None:
 def list_schedules(app: Stoker, *, as_json: bool) -> None:
     """List the schedules: how they repeat, and when they run next."""
     now = app.desk.store.now()
-    found = Schedules(app.desk.clerk).all()
+    found = app.desk.schedules.all()
     if as_json:
         show.lines(schedule_form(each, now) for each in found)
     elif found:
@@ -78,7 +81,15 @@ def _row(it: Schedule, now: int) -> show.Row:
     ]
 )
 @click.argument("text", metavar="TEXT_OR_NAME")
-@click.option("-n", "count", default=10, show_default=True, help="How many runs.")
+@click.option(
+    "-n",
+    "count",
+    metavar="N",
+    type=click.IntRange(1, 1000),
+    default=10,
+    show_default=True,
+    help="How many runs.",
+)
 @click.option("--store", metavar="URL", help="The store, to look for a schedule of that name.")
 @click.option(
     "--app",
@@ -92,8 +103,6 @@ def preview(
     *, text: str, count: int, store: str | None, app_ref: str | None, as_json: bool
 ) -> None:
     """When a repeat would run, or a schedule will: if each run starts on time and takes no time."""
-    if count < 1:
-        raise BadInput("preview at least 1 run, with -n 1 or more")
     now = wall_clock()
     runs = _previewed(text, store, app_ref).upcoming(count, now=now)
     if as_json:
@@ -107,23 +116,35 @@ def preview(
 
 def _previewed(text: str, store: str | None, app_ref: str | None) -> Schedule:
     try:
-        return Schedule(text, Job("", policy=Policy(repeat=text)), paused=True)
+        return _to_be(text, Policy(repeat=text))
     except BadInput as unreadable:
-        try:
-            with place.opened(store, app_ref) as app:
-                return _named(app, text)
-        except (BadInput, NotFound):
-            raise unreadable from None
+        found = _named(text, store, app_ref)
+        if found is None:
+            raise BadInput(f"no schedule is called {text!r}; and {unreadable}") from None
+        return found
 
 
-def _named(app: Stoker, name: str) -> Schedule:
+def _named(name: str, store: str | None, app_ref: str | None) -> Schedule | None:
+    """The schedule in the store, or else what the app's task will make it; None: neither."""
     try:
-        return Schedules(app.desk.clerk).get(name)
-    except NotFound:
+        app = place.chosen(store, app_ref)
+    except BadInput:
+        if store is None and app_ref is None:
+            return None  # nobody spoke of a store
+        raise
+    with closing(app):
+        if is_there(app.url):
+            with suppress(NotFound):
+                return app.desk.schedules.get(name)
         task = app.tasks.get(name)
-        if task is None or task.policy.repeat is None:
-            raise
-        return Schedule(name, Job(task.queue, name, policy=task.policy), paused=True)
+    if task is None or task.policy.repeat is None:
+        return None
+    return _to_be(name, task.policy)
+
+
+def _to_be(name: str, policy: Policy) -> Schedule:
+    """A schedule that does not go yet, as if it were paused."""
+    return Schedule(name, Job("", policy=policy), paused=True)
 
 
 @schedule.command(examples=["stoker schedule pause shop.report"])
@@ -131,7 +152,7 @@ def _named(app: Stoker, name: str) -> Schedule:
 @opened()
 def pause(app: Stoker, *, name: str) -> None:
     """Let there be no further runs of the schedule NAME; one that is going on may end."""
-    found = Schedules(app.desk.clerk).pause(name)
+    found = app.desk.schedules.pause(name)
     click.echo(f"the schedule {found.name} is paused")
 
 
@@ -141,7 +162,7 @@ def pause(app: Stoker, *, name: str) -> None:
 def resume(app: Stoker, *, name: str) -> None:
     """Let the schedule NAME go on, from now."""
     now = app.desk.store.now()
-    found = Schedules(app.desk.clerk).resume(name)
+    found = app.desk.schedules.resume(name)
     click.echo(
         f"the schedule {found.name} goes on; next run {both(found.upcoming(1, now=now)[0], now)}"
     )
@@ -152,5 +173,5 @@ def resume(app: Stoker, *, name: str) -> None:
 @opened()
 def run(app: Stoker, *, name: str) -> None:
     """Run the schedule NAME once, now, beside its usual runs."""
-    placed = Schedules(app.desk.clerk).run(name)
+    placed = app.desk.schedules.run(name)
     click.echo(f"job {placed.id} runs {name} once")

@@ -212,4 +212,5 @@ def _answered(ask: Callable[[], Any]) -> Any:
     except click.Abort:
         if sys.stdin.isatty():
             raise
+        click.echo(err=True)
         return None  # nobody is there to answer

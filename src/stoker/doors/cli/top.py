@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import select
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -78,7 +79,8 @@ def top(app: Stoker, *, as_json: bool) -> None:
     if as_json:
         show.document(_form(snapshot(store)))
     elif sys.stdout.isatty() and sys.stdin.isatty():
-        _watch(store, app.url)
+        with suppress(KeyboardInterrupt):  # as good a way to leave as q
+            _watch(store, app.url)
     else:
         show.draw(_drawn(snapshot(store), app.url, {}))
 
@@ -134,15 +136,12 @@ class _Pressed:
         self._terminal = terminal
 
     def __call__(self, seconds: float) -> bool:
-        """Was q pressed, or Ctrl-C, before the time was up?"""
+        """Was it pressed before the time was up?"""
         deadline = time.monotonic() + seconds
-        try:
-            while (left := deadline - time.monotonic()) > 0:
-                ready, _, _ = select.select([self._terminal], [], [], left)
-                if ready and sys.stdin.read(1) in ("q", "Q"):
-                    return True
-        except KeyboardInterrupt:
-            return True
+        while (left := deadline - time.monotonic()) > 0:
+            ready, _, _ = select.select([self._terminal], [], [], left)
+            if ready and os.read(self._terminal, 1) in (b"q", b"Q", b""):
+                return True
         return False
 
 

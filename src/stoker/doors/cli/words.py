@@ -190,6 +190,14 @@ def read_arguments(words: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
 
 def _value(word: str) -> Any:
     try:
-        return msgspec.json.decode(word)
-    except msgspec.DecodeError:
+        return read_json(word)
+    except BadInput:
         return word
+
+
+def read_json(data: str | bytes) -> Any:
+    """A value from JSON. Bad bytes and bottomless nesting are refused like any other fault."""
+    try:
+        return msgspec.json.decode(data)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"this is no JSON: {error}") from error

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Callable
 
 import click
 
 from stoker.client import Stoker
 from stoker.doors.cli import place
-from stoker.doors.cli.command import Command
+from stoker.doors.cli.command import Command, Function
 from stoker.errors import BadInput
 from stoker.worker.worker import DEFAULT_TTL, WorkerSettings
 
@@ -21,10 +22,34 @@ queues_option = click.option(
     metavar="A,B",
     help="The queues to serve, GLOB patterns allowed; by default those of all tasks.",
 )
-name_option = click.option("--name", default="", help="What to call it; by default host and pid.")
+name_option = click.option(
+    "--name", metavar="NAME", default="", help="What to call it; by default host and pid."
+)
 store_option = click.option(
     "--store", metavar="URL", help="The store, for an app that names none itself."
 )
+
+
+def concurrency_option(default: int) -> Callable[[Function], Function]:
+    """How many jobs at once."""
+    return click.option(
+        "--concurrency",
+        metavar="N",
+        default=default,
+        show_default=True,
+        help="Jobs at once in a process.",
+    )
+
+
+def grace_option(default: float) -> Callable[[Function], Function]:
+    """How much time there is at the end."""
+    return click.option(
+        "--grace",
+        metavar="SECONDS",
+        default=default,
+        show_default=True,
+        help="Seconds that running jobs get at the end.",
+    )
 
 
 @click.command(
@@ -37,17 +62,23 @@ store_option = click.option(
 )
 @click.argument("app_ref", metavar="MODULE:APP", envvar="STOKER_APP")
 @queues_option
-@click.option("--concurrency", default=10, show_default=True, help="Jobs at once, per process.")
-@click.option("--processes", default=1, show_default=True, help="How many processes.")
+@concurrency_option(10)
+@click.option(
+    "--processes",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="How many processes.",
+)
 @click.option(
     "--ttl",
+    metavar="SECONDS",
     default=DEFAULT_TTL / 1e6,
     show_default=True,
     help="Seconds without a heartbeat after which a worker counts as dead.",
 )
-@click.option(
-    "--grace", default=30.0, show_default=True, help="Seconds that running jobs get at the end."
-)
+@grace_option(30.0)
 @name_option
 @store_option
 def worker(

@@ -219,8 +219,9 @@ class SqliteStore:
     def names(self, pattern: str) -> list[str]:
         return self._ask(lambda looker: looker.names(pattern))
 
-    def next_due(self, queues: Sequence[str]) -> int | None:
-        return self._ask(lambda looker: looker.next_due(queues, self.now()))
+    def next_due(self, queues: Sequence[str], after: int | None = None) -> int | None:
+        moment = self.now() if after is None else after
+        return self._ask(lambda looker: looker.next_due(queues, moment))
 
     def notes(self, keys: Sequence[str]) -> dict[str, Note]:
         return self._ask(lambda looker: looker.notes(keys, self.now()))

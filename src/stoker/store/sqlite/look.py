@@ -111,11 +111,11 @@ class Looker:
     def names(self, pattern: str) -> list[str]:
         return [row[0] for row in self._connection.execute(SQL["names"], (pattern,))]
 
-    def next_due(self, queues: Sequence[str], now: int) -> int | None:
+    def next_due(self, queues: Sequence[str], after: int) -> int | None:
         book = "SELECT id FROM queue WHERE name = ? AND queued > 0"
         ids = [self._connection.execute(book, (name,)).get for name in queues]
         known = [queue for queue in ids if queue is not None]
-        dues = [self._connection.execute(SQL["next_due"], (queue, now)).get for queue in known]
+        dues = [self._connection.execute(SQL["next_due"], (queue, after)).get for queue in known]
         return min((due for due in dues if due is not None), default=None)
 
     def notes(self, keys: Sequence[str], now: int) -> dict[str, Note]:

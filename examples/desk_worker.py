@@ -1,6 +1,6 @@
-"""Enqueue some letters, then work them off: the shortest useful program.
+"""At the desk, underneath the library: a worker of your own, in some twenty lines.
 
-python examples/enqueue_and_work.py
+python examples/desk_worker.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""One tenant floods the queue; the others do not notice. An alarm passes them all.
+"""At the desk: one tenant floods the queue, the others do not notice. An alarm passes them all.
 
-python examples/tenant_limits.py
+python examples/desk_limits.py
 """
 
 from __future__ import annotations

@@ -1,0 +1,367 @@
+"""Why a job is not running: every reason there is, and how it is told."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from stoker.desk import Desk
+from stoker.desk.explain import Blocker, Explanation, Reason, Scene, blockers, explain
+from stoker.doors.cli.explain import ADVICE
+from stoker.errors import NotFound
+from stoker.kernel.job import Job, State
+from stoker.kernel.outcome import Awaits, Released
+from stoker.kernel.policy import OnLost, Policy
+from stoker.kernel.queue import DEFAULTS, QueueSettings
+from stoker.kernel.retry import failure_of
+from stoker.kernel.retry_forms import fixed
+from stoker.kernel.window import parse_windows
+from stoker.store import QueueView, Store
+from tests.cli.conftest import Cli, document
+from tests.engines import START, VirtualClock
+
+SECOND = 1_000_000
+SERVING = '{"queues": ["mail"], "concurrency": 2}'
+
+
+@pytest.fixture
+def worker(desk: Desk) -> int:
+    """A live worker that serves mail, two jobs at a time."""
+    return desk.dispatch.open_session("ann", SERVING, ttl=3600 * SECOND)
+
+
+def told(store: Store, job_id: int) -> Explanation:
+    return explain(store, job_id)
+
+
+def only(store: Store, job_id: int) -> Blocker:
+    (blocker,) = told(store, job_id).blockers
+    return blocker
+
+
+def enqueue(desk: Desk, job: Job) -> int:
+    return desk.intake.enqueue(job).id
+
+
+# --- Queued --------------------------------------------------------------------------------------
+
+
+def test_nothing_stands_in_the_way_of_a_job_that_is_next(
+    desk: Desk, store: Store, worker: int
+) -> None:
+    found = told(store, enqueue(desk, Job("mail")))
+    assert (found.blockers, found.runs_at) == ((), START)
+
+
+def test_a_job_waits_its_turn_behind_others(desk: Desk, store: Store, worker: int) -> None:
+    enqueue(desk, Job("mail"))
+    blocker = only(store, enqueue(desk, Job("mail")))
+    assert blocker == Blocker(Reason.IN_LINE, "it waits its turn; queued in mail besides it: 1")
+
+
+def test_a_job_may_not_be_due(desk: Desk, store: Store, worker: int) -> None:
+    due = START + 60 * SECOND
+    found = told(store, enqueue(desk, Job("mail", due_at=due)))
+    assert found.blockers == (Blocker(Reason.NOT_DUE, "it is not due yet", due),)
+    assert found.runs_at == due
+
+
+def test_a_failed_try_is_told_with_its_error(
+    desk: Desk, store: Store, worker: int, clock: VirtualClock
+) -> None:
+    job_id = enqueue(desk, Job("mail", policy=Policy(retry=fixed("10s"))))
+    (job,) = desk.dispatch.claim(["mail"], session=worker)
+    desk.report.fail(job, failure_of(OSError("the wire is cut\nat line 3")))
+    blocker = only(store, job_id)
+    assert blocker.reason is Reason.RETRY
+    assert blocker.text == "try 1 failed and it is to be tried again: the wire is cut"
+    assert blocker.until == START + 10 * SECOND
+
+
+def test_a_job_that_was_put_off_says_why(desk: Desk, store: Store, worker: int) -> None:
+    job_id = enqueue(desk, Job("mail", "send"))
+    (job,) = desk.dispatch.claim(["mail"], session=worker)
+    later = START + 60 * SECOND
+    desk.report.many([(job, Released(later, error="no task called 'send' is known"))])
+    expected = Blocker(Reason.NOT_DUE, "it was put off: no task called 'send' is known", later)
+    assert only(store, job_id) == expected
+
+
+def test_a_schedule_waits_for_its_next_run(desk: Desk, store: Store, worker: int) -> None:
+    blocker = only(store, enqueue(desk, Job("mail", policy=Policy(repeat="every 1h"))))
+    assert blocker.reason is Reason.REPEATS
+    assert blocker.text == "it repeats (every 1h) and its next run is to come"
+    assert blocker.until == START + 3600 * SECOND
+
+
+def test_a_closed_window_opens_at_its_hour(
+    desk: Desk, store: Store, worker: int, clock: VirtualClock
+) -> None:
+    night = Policy(windows=parse_windows("01:00-02:00"))  # it is 22:13 UTC
+    opens = int(datetime(2023, 11, 15, 1, tzinfo=UTC).timestamp()) * SECOND
+    found = told(store, enqueue(desk, Job("mail", policy=night)))
+    assert found.blockers == (Blocker(Reason.WINDOW_CLOSED, "its time window is closed", opens),)
+    clock.now = opens + 2 * 3600 * SECOND
+    missed = Blocker(Reason.WINDOW_CLOSED, "its time window is closed", opens + 24 * 3600 * SECOND)
+    assert blockers(found.job, scene(found.job, now=clock.now))[0] == missed
+
+
+def test_a_job_due_after_the_window_opens_is_not_kept_back_by_the_window() -> None:
+    windows = parse_windows("01:00-02:00")
+    due = int(datetime(2023, 11, 15, 1, 30, tzinfo=UTC).timestamp()) * SECOND
+    job = Job("mail", id=1, due_at=due, policy=Policy(windows=windows))
+    assert blockers(job, scene(job, now=START))[0] == Blocker(
+        Reason.NOT_DUE, "it is not due yet", due
+    )
+
+
+def test_a_paused_queue_stops_everything(desk: Desk, store: Store, worker: int) -> None:
+    desk.control.adjust("mail", paused=True)
+    found = told(store, enqueue(desk, Job("mail")))
+    assert found.blockers == (Blocker(Reason.QUEUE_PAUSED, "the queue mail is paused"),)
+    assert found.runs_at is None
+
+
+def test_a_full_queue_names_the_holders_of_its_places(
+    desk: Desk, store: Store, worker: int
+) -> None:
+    desk.control.configure("mail", QueueSettings(capacity=2))
+    held = [enqueue(desk, Job("mail")), enqueue(desk, Job("mail", weight=500))]
+    job_id = enqueue(desk, Job("mail"))
+    first = desk.dispatch.claim(["mail"], 1, session=worker)
+    desk.report.wait(first[0], Awaits("answer"))
+    desk.dispatch.claim(["mail"], 1, session=worker)
+    blocker = only(store, job_id)
+    assert blocker.reason is Reason.QUEUE_FULL
+    assert blocker.text == "the queue mail is full: 1.5 of 2 places are taken"
+    assert sorted(blocker.jobs) == held
+
+
+def test_a_full_key_names_the_holders_of_its_places(desk: Desk, store: Store, worker: int) -> None:
+    desk.control.configure("mail", QueueSettings(capacity=10, key_capacity=5, keys={"ann": 1}))
+    held = enqueue(desk, Job("mail", key="ann"))
+    enqueue(desk, Job("mail", key="bob"))
+    job_id = enqueue(desk, Job("mail", key="ann", weight=2000))
+    enqueue(desk, Job("mail", key="bob"))
+    desk.dispatch.claim(["mail"], 1, session=worker)
+    blocker = only(store, job_id)
+    assert blocker.reason is Reason.KEY_FULL
+    assert blocker.text == "the key ann is full: 1 of 1 places are taken, it needs 2"
+    assert blocker.jobs == (held,)
+
+
+def test_a_weightless_job_needs_no_place(desk: Desk, store: Store, worker: int) -> None:
+    desk.control.configure("mail", QueueSettings(capacity=1))
+    enqueue(desk, Job("mail"))
+    desk.dispatch.claim(["mail"], session=worker)
+    assert told(store, enqueue(desk, Job("mail", weight=0))).blockers == ()
+
+
+def test_somebody_must_serve_the_queue(desk: Desk, store: Store, clock: VirtualClock) -> None:
+    desk.dispatch.open_session("bob", '{"queues": ["files"]}', ttl=3600 * SECOND)
+    desk.dispatch.open_session("cleo", SERVING, ttl=SECOND)
+    job_id = enqueue(desk, Job("mail"))
+    assert told(store, job_id).blockers == ()
+    clock.pass_(1)
+    nobody = Blocker(Reason.NO_WORKER, "no live worker serves the queue mail")
+    assert only(store, job_id) == nobody
+
+
+def test_workers_may_have_their_hands_full(desk: Desk, store: Store, worker: int) -> None:
+    enqueue(desk, Job("mail"))
+    enqueue(desk, Job("mail"))
+    job_id = enqueue(desk, Job("mail"))
+    desk.dispatch.claim(["mail"], 2, session=worker)
+    assert only(store, job_id).text == ("all workers of the queue are busy: 1 with 2 jobs in hand")
+    desk.dispatch.open_session("bob", SERVING, ttl=3600 * SECOND)
+    assert told(store, job_id).blockers == ()
+
+
+def test_a_task_that_the_app_does_not_know_will_not_run(
+    desk: Desk, store: Store, worker: int
+) -> None:
+    job_id = enqueue(desk, Job("mail", "send"))
+    (blocker,) = explain(store, job_id, lambda name: name == "post").blockers
+    assert blocker == Blocker(Reason.UNKNOWN_TASK, "the app knows no task called 'send'")
+    assert explain(store, job_id, lambda name: name == "send").blockers == ()
+
+
+def test_all_that_stands_in_the_way_is_told_and_the_last_to_end_counts() -> None:
+    job = Job("mail", id=1, due_at=START + SECOND)
+    found = blockers(job, scene(job, now=START, settings=QueueSettings(paused=True)))
+    assert [blocker.reason for blocker in found] == [
+        Reason.NOT_DUE,
+        Reason.QUEUE_PAUSED,
+        Reason.NO_WORKER,
+    ]
+    ends = tuple(Blocker(Reason.NOT_DUE, "", until) for until in (START + 5, START + 9))
+    assert Explanation(job, ends, START).runs_at == START + 9
+
+
+def scene(job: Job, *, now: int, settings: QueueSettings = DEFAULTS) -> Scene:
+    return Scene(now, QueueView(job.queue, settings, {State.QUEUED: 1}, 0))
+
+
+# --- Running -------------------------------------------------------------------------------------
+
+
+def test_a_running_job_is_told_with_its_worker(desk: Desk, store: Store, worker: int) -> None:
+    job_id = enqueue(desk, Job("mail"))
+    desk.dispatch.claim(["mail"], session=worker)
+    assert only(store, job_id) == Blocker(Reason.RUNNING, "it runs now, try 1, on ann")
+    desk.control.cancel(job_id)
+    assert told(store, job_id).blockers[1] == Blocker(
+        Reason.CANCEL_REQUESTED, "it was asked to stop, and has not yet"
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "follows"),
+    [
+        (Policy(), "it will run again in its old place"),
+        (Policy(on_lost=OnLost.RETRY), "its retry policy will decide"),
+        (Policy(on_lost=OnLost.FAIL), "it will fail for good"),
+        (Policy(crash_limit=1), "it has lost 1 workers and fails"),
+    ],
+)
+def test_a_dead_workers_job_tells_what_will_become_of_it(
+    desk: Desk, store: Store, clock: VirtualClock, policy: Policy, follows: str
+) -> None:
+    session = desk.dispatch.open_session("ann", SERVING, ttl=SECOND)
+    job_id = enqueue(desk, Job("mail", policy=policy))
+    desk.dispatch.claim(["mail"], session=session)
+    clock.pass_(1)
+    alone = only(store, job_id)
+    assert alone.reason is Reason.WORKER_LOST
+    assert alone.text == "its worker (ann) is dead; no worker is alive to recover it: start one"
+    desk.dispatch.open_session("bob", SERVING, ttl=3600 * SECOND)
+    assert only(store, job_id).text == (
+        f"its worker (ann) is dead; a live worker will see to it within seconds: {follows}"
+    )
+
+
+def test_a_job_past_its_limit_is_out_of_time(
+    desk: Desk, store: Store, worker: int, clock: VirtualClock
+) -> None:
+    job_id = enqueue(desk, Job("mail", policy=Policy(timeout=SECOND)))
+    desk.dispatch.claim(["mail"], session=worker)
+    clock.pass_(1)
+    blocker = only(store, job_id)
+    assert blocker.reason is Reason.OUT_OF_TIME
+    assert blocker.text.startswith("its time is up; a live worker will see to it")
+
+
+# --- Waiting and ended ---------------------------------------------------------------------------
+
+
+def test_a_parent_waits_for_its_children_and_they_for_it(
+    desk: Desk, store: Store, worker: int
+) -> None:
+    parent_id = enqueue(desk, Job("mail"))
+    (parent,) = desk.dispatch.claim(["mail"], session=worker)
+    children = desk.intake.spawn(parent, [Job("mail"), Job("mail")])
+    held = only(store, children[0])
+    assert held == Blocker(
+        Reason.PARENT,
+        f"it is held until its parent, job {parent_id} (RUNNING), has done its own part",
+        jobs=(parent_id,),
+    )
+    desk.report.finish(store.get([parent_id])[parent_id])
+    waits = only(store, parent_id)
+    assert (waits.reason, waits.jobs) == (Reason.CHILDREN, tuple(children))
+    assert waits.text == "it waits for 2 of its children to end"
+
+
+def test_a_job_may_wait_for_a_reply(desk: Desk, store: Store, worker: int) -> None:
+    job_id = enqueue(desk, Job("mail"))
+    (job,) = desk.dispatch.claim(["mail"], session=worker)
+    desk.report.wait(job, Awaits("order-17", timeout=60 * SECOND))
+    expected = Blocker(Reason.REPLY, "it waits for the reply 'order-17'", START + 60 * SECOND)
+    assert only(store, job_id) == expected
+    assert told(store, job_id).runs_at is None
+
+
+def test_a_schedule_with_overlapping_runs_waits_for_its_tick(
+    desk: Desk, store: Store, worker: int
+) -> None:
+    policy = Policy(repeat="every 1h; overlap=allow")
+    blocker = only(store, enqueue(desk, Job("mail", policy=policy)))
+    assert (blocker.reason, blocker.until) == (Reason.TICK, START + 3600 * SECOND)
+
+
+def test_a_job_that_has_ended_tells_how(desk: Desk, store: Store, worker: int) -> None:
+    job_id = enqueue(desk, Job("mail"))
+    (job,) = desk.dispatch.claim(["mail"], session=worker)
+    desk.report.fail(job, failure_of(OSError("the wire is cut")))
+    assert only(store, job_id) == Blocker(Reason.ENDED, "it has ended, FAILED: the wire is cut")
+
+
+def test_a_job_that_is_gone_cannot_be_explained(store: Store) -> None:
+    with pytest.raises(NotFound, match="there is no job 17"):
+        explain(store, 17)
+
+
+# --- The command ---------------------------------------------------------------------------------
+
+
+def test_the_command_tells_what_is_in_the_way_and_what_to_do(cli: Cli, jobs: Desk) -> None:
+    jobs.intake.enqueue(Job("mail", "welcome"))
+    jobs.control.adjust("mail", paused=True)
+    assert cli("explain", "1").stdout.splitlines() == [
+        "job 1, welcome in mail, is QUEUED",
+        "  · the queue mail is paused",
+        "      → stoker queues resume mail",
+        "  · no live worker serves the queue mail",
+        "      → stoker worker module:app --queues mail",
+        "nobody can say when it will run.",
+    ]
+
+
+def test_the_command_names_the_holders(cli: Cli, jobs: Desk) -> None:
+    jobs.control.configure("mail", QueueSettings(capacity=12))
+    jobs.intake.enqueue_many([Job("mail")] * 13)
+    jobs.dispatch.claim(["mail"], 12)
+    told = cli("explain", "13").stdout
+    assert "\n      jobs 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more\n" in told
+
+
+def test_programs_get_reasons_as_stable_words(cli: Cli, jobs: Desk) -> None:
+    jobs.dispatch.open_session("ann", SERVING, ttl=3600 * SECOND)
+    jobs.intake.enqueue(Job("mail", due_at=1_893_456_000_000_000))
+    assert document(cli("explain", "1", "--json")) == {
+        "id": 1,
+        "state": "QUEUED",
+        "runs_at": "2030-01-01T00:00:00.000000Z",
+        "blockers": [
+            {
+                "reason": "not_due",
+                "text": "it is not due yet",
+                "until": "2030-01-01T00:00:00.000000Z",
+                "jobs": [],
+            }
+        ],
+    }
+    assert "it will run at 2030-01-01 00:00:00 UTC (in " in cli("explain", "1").stdout
+
+
+def test_with_an_app_the_command_knows_whether_the_task_is_there(cli: Cli, shop: Path) -> None:
+    cli("enqueue", "--store", "sqlite:///jobs.db", "shop.gone", "--queue", "mail")
+    cli("enqueue", "--store", "sqlite:///jobs.db", "shop.welcome", "--queue", "mail")
+    missing, known = (cli("explain", str(n), "--app", "shop:app").stdout for n in (1, 2))
+    assert "the app knows no task called 'shop.gone'" in missing
+    assert "knows no task" not in known
+
+
+def test_a_running_and_an_ended_job_can_be_explained_too(cli: Cli, jobs: Desk) -> None:
+    jobs.intake.enqueue_many([Job("mail"), Job("mail")])
+    jobs.dispatch.claim(["mail"])
+    jobs.control.cancel(2)
+    assert "it runs now, try 1, on a worker without a session" in cli("explain", "1").stdout
+    assert cli("explain", "2").stdout.splitlines()[1] == "  · it has ended, CANCELLED"
+
+
+def test_advice_can_be_given_for_any_job() -> None:
+    facts = {"id": 1, "queue": "mail", "key": None, "parent_id": None}
+    assert all(advice.format(**facts) for advice in ADVICE.values())

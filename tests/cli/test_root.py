@@ -1,0 +1,185 @@
+"""The command line as a whole: help, exit codes, errors in one line."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+import stoker
+from stoker.desk import Desk
+from stoker.doors.cli.command import Command, Group
+from stoker.doors.cli.root import COMMANDS, root
+from stoker.errors import NotFound
+from stoker.kernel.job import Job
+from tests.cli.conftest import Cli, document
+from tools.cli_page import commands
+
+ALL = dict(commands())
+NAMES = [name for section in COMMANDS.values() for name in section]
+EXAMPLES = [example for command in [*ALL.values(), root] for example in command.examples]
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    """Run Python code in a process of its own, with this Stoker."""
+    source = str(Path(stoker.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": source},
+    )
+
+
+def test_the_help_names_every_command_in_its_section(cli: Cli) -> None:
+    told = cli("--help").stdout
+    for title, section in COMMANDS.items():
+        assert f"{title}:\n" in told
+        for name, summary in section.items():
+            assert f"  {name} " in told
+            assert summary in told
+
+
+def test_without_a_word_the_help_is_shown(cli: Cli) -> None:
+    result = cli()
+    assert result.exit_code == 2
+    assert "Run jobs:" in result.output
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_in_the_table_can_be_imported(name: str) -> None:
+    command = root.get_command(click.Context(root), name)
+    assert isinstance(command, Command | Group)
+    assert command.name == name
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_the_help_of_every_command_has_an_example_of_that_command(cli: Cli, name: str) -> None:
+    result = cli(*name.split()[1:], "--help")
+    assert result.exit_code == 0
+    _, _, examples = result.stdout.partition("\nExamples:\n")
+    assert f"  {name}" in examples or f"| {name}" in examples
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_every_example_is_made_of_commands_and_options_that_there_are(example: str) -> None:
+    words = shlex.split(example, comments=True)
+    start = words.index("stoker")
+    end = words.index("|", start) if "|" in words[start:] else len(words)
+    command: click.Command = root
+    rest = words[start + 1 : end]
+    while isinstance(command, click.Group):
+        found = command.get_command(click.Context(command), rest.pop(0))
+        assert found is not None
+        command = found
+    assert isinstance(command, Command)
+    command.make_context(command.name, rest)
+
+
+def test_asking_for_help_imports_neither_rich_nor_any_command() -> None:
+    code = """
+import sys
+from stoker.doors.cli.root import root
+try:
+    root.main(["--help"], prog_name="stoker")
+except SystemExit:
+    pass
+heavy = {"rich", "apsw", "stoker.fleet.supervisor", "stoker.doors.cli.jobs", "stoker.doors.cli.top"}
+print(sorted(heavy & set(sys.modules)), file=sys.stderr)
+"""
+    result = python(code)
+    assert result.stderr == "[]\n"
+    assert "Run jobs:" in result.stdout
+
+
+def test_json_needs_no_rich(jobs: Desk) -> None:
+    code = """
+import sys
+sys.modules["rich"] = None
+from stoker.doors.cli import main
+sys.argv = ["stoker", "queues", "list", "--json"]
+main()
+"""
+    jobs.intake.enqueue(Job("mail"))
+    result = python(code)
+    assert result.returncode == 0, result.stderr
+    assert '"name":"mail"' in result.stdout
+
+
+def test_without_click_it_says_what_to_install() -> None:
+    code = "import sys; sys.modules['click'] = None; from stoker.doors.cli import main; main()"
+    result = python(code)
+    assert result.returncode == 1
+    assert result.stderr == (
+        "stoker: error: the command line needs click; pip install 'stoker[cli]'\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["jobs", "show", "99"], 3, "there is no job 99"),
+        (["jobs", "cancel", "99"], 3, "there is no job 99"),
+        (["jobs", "retry", "1"], 1, "cannot revive job 1: it is QUEUED"),
+        (["queues", "pause", "nope"], 3, "there is no queue 'nope'; there are: mail"),
+        (["jobs", "list", "--state", "asleep"], 2, "there is no state 'asleep'"),
+        (["jobs", "list", "--limit", "0"], 2, "Invalid value for '--limit'"),
+        (["jobs", "lst"], 2, "No such command 'lst'"),
+        (["job"], 2, "Did you mean 'jobs'?"),
+        (["jobs", "show"], 2, "Missing argument 'JOB'; try `stoker jobs show --help`"),
+        (["stats", "--store", "redis://x"], 2, "a store's URL begins with one of"),
+        (["stats", "--store", "sqlite:///gone.db"], 4, "there is no store at sqlite:///gone.db"),
+    ],
+)
+def test_an_error_is_one_line_and_its_exit_code_means_something(
+    cli: Cli, jobs: Desk, words: list[str], code: int, told: str
+) -> None:
+    jobs.intake.enqueue(Job("mail"))
+    result = cli(*words)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert result.stderr.startswith("stoker: error: ")
+    assert result.stderr.count("\n") == 1
+    assert told in result.stderr
+
+
+def test_a_file_that_is_no_database_is_trouble_with_the_store(cli: Cli, place: Path) -> None:
+    (place / "letter.txt").write_text("Dear Ann, " * 200, encoding="utf-8")
+    result = cli("stats", "--store", "sqlite:///letter.txt")
+    assert result.exit_code == 4
+    assert "letter.txt is damaged or no SQLite file" in result.stderr
+
+
+def test_even_what_nobody_thought_of_is_told_in_one_line(
+    cli: Cli, jobs: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr("stoker.doors.cli.jobs.show.table", broken)
+    jobs.intake.enqueue(Job("mail"))
+    result = cli("jobs", "list")
+    assert result.exit_code == 1
+    assert result.stderr == "stoker: error: unexpected KeyError: 'x'; STOKER_DEBUG=1 shows where\n"
+    monkeypatch.setenv("STOKER_DEBUG", "1")
+    with pytest.raises(KeyError):
+        cli("jobs", "list")
+
+
+def test_the_traceback_is_shown_to_those_who_ask_for_it(
+    cli: Cli, jobs: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STOKER_DEBUG", "1")
+    with pytest.raises(NotFound, match="there is no job 99"):
+        cli("jobs", "show", "99")
+
+
+def test_the_version_is_that_of_the_package(cli: Cli) -> None:
+    assert cli("--version").stdout == f"stoker {stoker.__version__}\n"
+    assert cli("version").stdout.startswith(f"stoker {stoker.__version__} on Python 3.")
+    assert document(cli("version", "--json"))["stoker"] == stoker.__version__
