@@ -16,7 +16,7 @@ from stoker.desk.intake import Placement
 from stoker.errors import Contended, NotFound
 from stoker.kernel import control
 from stoker.kernel.change import Change, Note, NoteWrite
-from stoker.kernel.job import WAITS_FOR_TICK, Job, State
+from stoker.kernel.job import WAITS_FOR_TICK, Job, State, afresh
 from stoker.kernel.repeat import first_due, next_due, parse_repeat, preview
 from stoker.kernel.rules import fitted
 from stoker.store import Filter
@@ -177,15 +177,4 @@ class Schedules:
 
 def _definition(job: Job) -> Job:
     """What is needed to make the schedule anew."""
-    return Job(
-        queue=job.queue,
-        name=job.name,
-        payload=job.payload,
-        format=job.format,
-        rank=job.rank,
-        policy=job.policy,
-        weight=job.weight,
-        key=job.key,
-        unique_key=job.unique_key,
-        meta=job.meta,
-    )
+    return _REPLACE(afresh(job), unique_key=job.unique_key)

@@ -15,7 +15,14 @@ from stoker.kernel import lifecycle, rules
 from stoker.kernel.change import NOTHING, Change, Write
 from stoker.kernel.control import cancel
 from stoker.kernel.ending import ended
-from stoker.kernel.job import WAITS_FOR_CHILDREN, WAITS_FOR_PARENT, WAITS_FOR_TICK, Job, State
+from stoker.kernel.job import (
+    WAITS_FOR_CHILDREN,
+    WAITS_FOR_PARENT,
+    WAITS_FOR_TICK,
+    Job,
+    State,
+    afresh,
+)
 from stoker.kernel.queue import DEFAULTS, QueueSettings
 from stoker.kernel.repeat import next_due, parse_repeat
 
@@ -76,18 +83,11 @@ def tick(schedule: Job, *, now: int, settings: QueueSettings = DEFAULTS) -> Chan
 
 
 def _run_of(schedule: Job, now: int) -> Job:
-    return Job(
-        queue=schedule.queue,
-        name=schedule.name,
-        payload=schedule.payload,
-        format=schedule.format,
-        rank=schedule.rank,
+    return msgspec.structs.replace(
+        afresh(schedule),
         due_at=schedule.due_at,
-        weight=schedule.weight,
-        key=schedule.key,
         ref=f"{schedule.id}@{schedule.scheduled_at}",
         policy=msgspec.structs.replace(schedule.policy, repeat=None),
-        meta=schedule.meta,
         created_at=now,
         scheduled_at=schedule.scheduled_at,
     )

@@ -148,6 +148,21 @@ class Job(msgspec.Struct, frozen=True, gc=False):
         return self.state in ENDED
 
 
+def afresh(job: Job) -> Job:
+    """The same business as a new job: what it is about, and nothing of its life or its names."""
+    return Job(
+        queue=job.queue,
+        name=job.name,
+        payload=job.payload,
+        format=job.format,
+        rank=job.rank,
+        policy=job.policy,
+        weight=job.weight,
+        key=job.key,
+        meta=job.meta,
+    )
+
+
 def place(job: Job) -> tuple[int, int, int]:
     """How queues compare their foremost jobs with one another: rank, then time, then arrival."""
     return (job.rank, job.due_at, job.id)
