@@ -18,7 +18,7 @@ class PeersPlan(msgspec.Struct, frozen=True):
     jobs: int
     """Jobs enqueued in bulk and drained in one turn."""
     singles: int
-    """Jobs enqueued one at a time in one turn."""
+    """Jobs enqueued one at a time in one turn, and as many before it to warm up."""
     seconds: float
     """The longest that one drain, or one contestant's share of a round of latencies, may take."""
     latencies: int
@@ -78,7 +78,7 @@ DEFAULT = Plan(
     peers=PeersPlan(
         rounds=3,
         jobs=10_000,
-        singles=1_000,
+        singles=500,
         seconds=2.0,
         latencies=200,
         idle=20.0,

@@ -60,10 +60,16 @@ def _raw_turn(parent: Path, plan: PeersPlan) -> Turn:
     ):
         in_bulk = jobs / seconds(lambda: loop.fill(jobs))
         weight = _weight(loop.path, jobs)
+        _one_by_one(loop, plan.singles)
         singly = plan.singles / seconds(lambda: _one_by_one(loop, plan.singles))
         clear_log(loop.path)
         drained = jobs / seconds(lambda: apart(loop, jobs))
     return Turn(singly, in_bulk, (drained, None), weight)
+
+
+def backlog(plan: PeersPlan) -> int:
+    """How many jobs wait when a drain begins."""
+    return plan.jobs + 2 * plan.singles
 
 
 def _one_by_one(loop: RawLoop, count: int) -> None:
@@ -77,12 +83,14 @@ def _turn(contestant: Contestant, parent: Path, plan: PeersPlan) -> Turn:
         with enqueuer(stage) as till:
             in_bulk = plan.jobs / till.order(f"many {plan.jobs}").figures[0]
             weight = _weight(stage.file, plan.jobs)
+            # Commits are dear until the log has its full length; a queue in use is past that.
+            till.order(f"single {plan.singles}")
             singly = plan.singles / till.order(f"single {plan.singles}").figures[0]
-            first = _drain(stage, CROWDS[0], plan.jobs + plan.singles, plan.seconds)
+            first = _drain(stage, CROWDS[0], backlog(plan), plan.seconds)
             second = None
             if contestant.fleet is not Fleet.ALONE:
                 till.order(f"many {first.jobs}")
-                second = _drain(stage, CROWDS[1], plan.jobs + plan.singles, plan.seconds).rate
+                second = _drain(stage, CROWDS[1], backlog(plan), plan.seconds).rate
     bulk = in_bulk if contestant.has_bulk else None
     return Turn(singly, bulk, (first.rate, second), weight)
 
@@ -147,7 +155,7 @@ def _drain_table(turns: Turns, plan: PeersPlan) -> Table:
             cells += [middle, max(theirs, default=None), share]
         rows.append(tuple(cells))
     note = (
-        f"Jobs that do nothing, {plan.jobs + plan.singles:,} in the queue, for at most "
+        f"Jobs that do nothing, {backlog(plan):,} in the queue, for at most "
         f"{plan.seconds:g} s; medians and best of {plan.rounds} rounds. Raw: claim and finish in "
         f"two commits, batches of {BATCH}, no handlers at all."
     )

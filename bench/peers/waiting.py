@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.peers.cast import Contestant
+from bench.peers.drain import race_to_the_end
 from bench.peers.footprint import Footprint, footprint
 from bench.peers.lineup import Lineup, whole
-from bench.peers.stage import Company, Stage, enqueuer, workers
+from bench.peers.stage import PATIENCE, Company, Stage, enqueuer, workers
 from bench.plan import PeersPlan, Setup
 from bench.result import Cell, Column, Table
 from bench.stopwatch import percentile, race
@@ -70,11 +71,14 @@ def measure(setup: Setup, lineup: Lineup) -> list[Wait]:
 
 
 @contextmanager
-def _at_work(way: Way, parent: Path) -> Iterator[tuple[Company, Company]]:
-    """An enqueuer, and a worker that has handled a few jobs already."""
+def _at_work(way: Way, parent: Path, used: int = 0) -> Iterator[tuple[Company, Company]]:
+    """An enqueuer and a worker, with a file through which so many jobs have passed."""
     with tempfile.TemporaryDirectory(dir=parent) as folder:
         stage = Stage(way.contestant, Path(folder), way.look)
         with enqueuer(stage) as till, workers(stage) as company:
+            if used:
+                till.order(f"single {used}")
+                race_to_the_end(stage, company, used, PATIENCE)
             for _ in range(_WARM_UPS):
                 _send(till, company)
             yield till, company
@@ -99,7 +103,8 @@ def _latencies(
 
 def _turn(way: Way, parent: Path, plan: PeersPlan) -> list[float]:
     share = math.ceil(plan.latencies / plan.rounds)
-    with _at_work(way, parent) as (till, company):
+    # Commits are dear until the log has its full length; a queue in use has left that behind.
+    with _at_work(way, parent, plan.singles) as (till, company):
         deadline = time.monotonic() + plan.seconds
         times: list[float] = []
         while len(times) < share and time.monotonic() < deadline:

@@ -72,7 +72,7 @@ def read_until(stream: IO[str], text: str) -> list[str]:
 def test_a_worker_does_what_is_enqueued_and_ends_when_it_is_told(start: Start) -> None:
     worker = start("worker", "shop:app", "--name", "w", "--processes", "2", "--concurrency", "3")
     assert worker.stderr is not None
-    read_until(worker.stderr, "2 worker processes for mail, raw, reports")
+    read_until(worker.stderr, "serving mail, raw, reports with 2 processes")
     told = start("enqueue", "--app", "shop:app", "shop.welcome", "7", "--wait", "--timeout", "50s")
     assert done(told) == (0, '"hello 7 (en)"\n', "")
     failed = start("enqueue", "--app", "shop:app", "shop.welcome", "--wait", "--", "-1")

@@ -94,7 +94,7 @@ class Supervisor:
             signal.signal(number, self._heard)
         log = _log_settings()
         members = [_Member(self._reference, self._named(i), log) for i in range(self._processes)]
-        logger.info("%d worker processes for %s", len(members), ", ".join(self._settings.queues))
+        logger.info("serving %s with %d processes", ", ".join(self._settings.queues), len(members))
         told = 0
         while any(member.process.is_alive() for member in members) or not self._stopping:
             if told < self._signals:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from stoker.kernel.change import Change, Tally, Write
@@ -20,14 +21,19 @@ def ended(job: Job, state: State, *, now: int, settings: QueueSettings, **news: 
     tallies = tally(job, state)
     if kept_for == 0:
         return Change(deletes=(job,), tallies=tallies)
-    fields = {**NO_LEASE, "state": state, "ended_at": now, **news}
+    fields = _last_facts(state, now, kept_for)
     if job.waits_for is not None:
-        fields["waits_for"] = None
+        news["waits_for"] = None
     if job.undecided:
-        fields["undecided"] = False
-    if kept_for is not None:
-        fields["until"] = now + kept_for
-    return Change(writes=(Write(job, fields),), tallies=tallies)
+        news["undecided"] = False
+    return Change(writes=(Write(job, {**fields, **news} if news else fields),), tallies=tallies)
+
+
+@lru_cache(maxsize=64)
+def _last_facts(state: State, now: int, kept_for: int | None) -> dict[str, Any]:
+    """What all jobs that end so at this moment have in common. Shared, hence never changed."""
+    until = None if kept_for is None else now + kept_for
+    return {**NO_LEASE, "until": until, "state": state, "ended_at": now}
 
 
 def forget(job: Job, parent: Job | None, *, now: int) -> Change:

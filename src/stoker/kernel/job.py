@@ -44,6 +44,8 @@ class State(enum.IntEnum):
 
 
 STATES = tuple(State)
+# By these names too, for the busiest places: looking a state up in its class takes its time.
+QUEUED, RUNNING, WAITING, FINISHED, FAILED, CANCELLED = STATES
 LIVE = frozenset({State.QUEUED, State.RUNNING, State.WAITING})
 ENDED = frozenset({State.FINISHED, State.FAILED, State.CANCELLED})
 

@@ -14,7 +14,19 @@ from stoker.errors import BadInput, IllegalMove
 from stoker.kernel import lifecycle
 from stoker.kernel.change import Change, Note, NoteWrite, Touch, Write
 from stoker.kernel.ending import NO_LEASE, ended
-from stoker.kernel.job import REPLY_PREFIX, WAITS_FOR_CHILDREN, WAITS_FOR_TICK, Job, State
+from stoker.kernel.job import (
+    CANCELLED,
+    FAILED,
+    FINISHED,
+    QUEUED,
+    REPLY_PREFIX,
+    RUNNING,
+    WAITING,
+    WAITS_FOR_CHILDREN,
+    WAITS_FOR_TICK,
+    Job,
+    State,
+)
 from stoker.kernel.policy import OnLost, Policy
 from stoker.kernel.queue import DEFAULTS, QueueSettings
 from stoker.kernel.repeat import next_due, parse_repeat
@@ -28,10 +40,10 @@ def start(
     job: Job, *, now: int, token: int, session: int | None = None, visibility: int | None = None
 ) -> Job:
     """What claiming does to one job. Stores do it many at a time; a test pins them to this."""
-    lifecycle.check("start", job, State.RUNNING)
+    lifecycle.check("start", job, RUNNING)
     return _REPLACE(
         job,
-        state=State.RUNNING,
+        state=RUNNING,
         token=token,
         session=None if job.policy.on_lost is OnLost.STAY else session,
         until=lease_end(job.policy, now=now, started=now, visibility=visibility),
@@ -55,7 +67,7 @@ def touch(
     job: Job, *, now: int, visibility: int | None = None, progress: float | None = None
 ) -> Change:
     """A sign of life from the worker: a later deadline, news of its progress, or both."""
-    lifecycle.check("touch", job, State.RUNNING)
+    lifecycle.check("touch", job, RUNNING)
     fields: dict[str, Any] = {}
     if visibility is not None:
         started = job.started_at if job.started_at is not None else now
@@ -82,19 +94,19 @@ def finish(
     """
     news = _news(job, result, payload)
     if job.open_children and job.cancel_requested:
-        lifecycle.check("finish", job, State.CANCELLED)
-        return ended(job, State.CANCELLED, now=now, settings=settings, **news)
+        lifecycle.check("finish", job, CANCELLED)
+        return ended(job, CANCELLED, now=now, settings=settings, **news)
     if job.open_children:
-        lifecycle.check("finish", job, State.WAITING)
-        return _write(job, State.WAITING, waits_for=WAITS_FOR_CHILDREN, **NO_LEASE, **news)
+        lifecycle.check("finish", job, WAITING)
+        return _write(job, WAITING, waits_for=WAITS_FOR_CHILDREN, **NO_LEASE, **news)
     if repeat and job.policy.repeat is not None and not job.cancel_requested:
-        lifecycle.check("finish", job, State.QUEUED)
+        lifecycle.check("finish", job, QUEUED)
         try:
             return _next_run(job, now, **news)
         except BadInput as error:
             news["error"] = f"it cannot repeat: {error}"
-    lifecycle.check("finish", job, State.FINISHED)
-    return ended(job, State.FINISHED, now=now, settings=settings, **news)
+    lifecycle.check("finish", job, FINISHED)
+    return ended(job, FINISHED, now=now, settings=settings, **news)
 
 
 def _news(job: Job, result: bytes | None, payload: bytes | None) -> dict[str, Any]:
@@ -125,23 +137,23 @@ def fail(
     time. `repeat=False` ends it.
     """
     if job.cancel_requested:
-        lifecycle.check(event, job, State.CANCELLED)
-        return ended(job, State.CANCELLED, now=now, settings=settings, error=failure.message)
+        lifecycle.check(event, job, CANCELLED)
+        return ended(job, CANCELLED, now=now, settings=settings, error=failure.message)
     if isinstance(verdict, GiveUp):
         error = verdict.reason or failure.message
         if repeat and job.policy.repeat is not None:
-            lifecycle.check(event, job, State.QUEUED)
+            lifecycle.check(event, job, QUEUED)
             try:
                 return _next_run(job, now, error=error)
             except BadInput as unreckonable:
                 error = f"{error}; it cannot repeat: {unreckonable}"
-        lifecycle.check(event, job, State.FAILED)
-        return ended(job, State.FAILED, now=now, settings=settings, error=error)
-    lifecycle.check(event, job, State.QUEUED)
+        lifecycle.check(event, job, FAILED)
+        return ended(job, FAILED, now=now, settings=settings, error=error)
+    lifecycle.check(event, job, QUEUED)
     if isinstance(verdict, Ask):
         # Whoever asks the handler has to claim the job first; that claim continues this try.
         asking = {"undecided": True, "attempt": job.attempt - 1, "error": failure.message}
-        return _write(job, State.QUEUED, **asking, **NO_LEASE)
+        return _write(job, QUEUED, **asking, **NO_LEASE)
     return _again(job, verdict, error=failure.message)
 
 
@@ -151,7 +163,7 @@ def _again(job: Job, verdict: Again, **news: Any) -> Change:
     if verdict.rank is not None:
         news["rank"] = verdict.rank
     due_at = fitted(job.policy, verdict.at)
-    return _write(job, State.QUEUED, due_at=due_at, undecided=False, **NO_LEASE, **news)
+    return _write(job, QUEUED, due_at=due_at, undecided=False, **NO_LEASE, **news)
 
 
 def expire(job: Job, *, now: int, dice: float, settings: QueueSettings = DEFAULTS) -> Change:
@@ -199,8 +211,8 @@ def _after_loss(
         return fail(
             job, now=now, failure=failure, verdict=GiveUp(), settings=settings, event="expire"
         )
-    lifecycle.check("expire", job, State.QUEUED)
-    return _write(job, State.QUEUED, error=failure.message, **NO_LEASE)
+    lifecycle.check("expire", job, QUEUED)
+    return _write(job, QUEUED, error=failure.message, **NO_LEASE)
 
 
 def _judge(job: Job, now: int, failure: Failure, dice: float, settings: QueueSettings) -> Change:
@@ -210,7 +222,7 @@ def _judge(job: Job, now: int, failure: Failure, dice: float, settings: QueueSet
 
 
 def _out_of_time(job: Job, now: int) -> str | None:
-    if job.state is State.WAITING:
+    if job.state is WAITING:
         key = (job.waits_for or "").removeprefix(REPLY_PREFIX)
         return f"no reply for {key!r} came in time"
     timeout = job.policy.timeout
@@ -239,15 +251,15 @@ def release(
     It keeps its place, or moves to `due_at`; `due_at=now` sends it to the back.
     """
     if job.cancel_requested:
-        lifecycle.check("release", job, State.CANCELLED)
-        return ended(job, State.CANCELLED, now=now, settings=settings)
-    lifecycle.check("release", job, State.QUEUED)
+        lifecycle.check("release", job, CANCELLED)
+        return ended(job, CANCELLED, now=now, settings=settings)
+    lifecycle.check("release", job, QUEUED)
     news: dict[str, Any] = {} if payload is None else {"payload": payload}
     if due_at is not None:
         news["due_at"] = fitted(job.policy, due_at)
     if error is not None:
         news["error"] = error
-    return _write(job, State.QUEUED, attempt=job.attempt - 1, **NO_LEASE, **news)
+    return _write(job, QUEUED, attempt=job.attempt - 1, **NO_LEASE, **news)
 
 
 def wait(
@@ -267,24 +279,24 @@ def wait(
     if not key:
         raise BadInput("a reply needs a key that both sides can name; it cannot be empty")
     if job.cancel_requested:
-        lifecycle.check("wait", job, State.CANCELLED)
-        return ended(job, State.CANCELLED, now=now, settings=settings)
+        lifecycle.check("wait", job, CANCELLED)
+        return ended(job, CANCELLED, now=now, settings=settings)
     note = NoteWrite(REPLY_PREFIX + key, None, expect=0 if kept is None else kept.revision)
     if kept is not None:
-        lifecycle.check("wait", job, State.QUEUED)
+        lifecycle.check("wait", job, QUEUED)
         news = {**NO_LEASE, "attempt": job.attempt - 1, "reply": kept.value}
-        return _write(job, State.QUEUED, **news) | Change(notes=(note,))
-    lifecycle.check("wait", job, State.WAITING)
+        return _write(job, QUEUED, **news) | Change(notes=(note,))
+    lifecycle.check("wait", job, WAITING)
     started = job.started_at if job.started_at is not None else now
     unbound = _REPLACE(job.policy, on_lost=OnLost.REQUEUE)
     until = lease_end(unbound, now=now, started=started, visibility=timeout)
     fields = {**NO_LEASE, "until": until, "waits_for": REPLY_PREFIX + key, "reply": None}
-    return _write(job, State.WAITING, **fields) | Change(notes=(note,))
+    return _write(job, WAITING, **fields) | Change(notes=(note,))
 
 
 def wake(job: Job, *, reply: bytes | None = None) -> Change:
     """What it waited for has come: it goes on, in its old place, with the try it was in."""
-    lifecycle.check("wake", job, State.QUEUED)
+    lifecycle.check("wake", job, QUEUED)
     if job.waits_for == WAITS_FOR_TICK:
         raise IllegalMove(f"job {job.id} is a schedule: its ticks make runs, it never runs itself")
     news: dict[str, Any] = {"waits_for": None, "until": None}
@@ -292,7 +304,7 @@ def wake(job: Job, *, reply: bytes | None = None) -> Change:
         news["attempt"] = job.attempt - 1  # starting it again continues that try
     if reply is not None:
         news["reply"] = reply
-    return _write(job, State.QUEUED, **news)
+    return _write(job, QUEUED, **news)
 
 
 def fitted(policy: Policy, at: int) -> int:
@@ -310,7 +322,7 @@ def _next_run(job: Job, now: int, **news: Any) -> Change:
     )
     return _write(
         job,
-        State.QUEUED,
+        QUEUED,
         due_at=fitted(job.policy, due_at),
         scheduled_at=due_at,
         attempt=0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stoker.kernel.change import Change
-from stoker.kernel.job import State
+from stoker.kernel.job import QUEUED
 
 
 def session_ring(session: int) -> str:
@@ -18,10 +18,10 @@ def rings_of(changes: Iterable[Change]) -> set[str]:
     rung: set[str] = set()
     for change in changes:
         for job in change.inserts:
-            if job.state is State.QUEUED:
+            if job.state is QUEUED:
                 rung.add(job.queue)
         for write in change.writes:
-            if write.set.get("state", write.job.state) is State.QUEUED:
+            if write.set.get("state", write.job.state) is QUEUED:
                 rung.add(write.set.get("queue", write.job.queue))
             elif "cancel_requested" in write.set and write.job.session is not None:
                 rung.add(session_ring(write.job.session))

@@ -18,7 +18,7 @@ import msgspec
 
 from stoker.kernel import rules
 from stoker.kernel.admission import Admission, Turnstile
-from stoker.kernel.job import Job, State
+from stoker.kernel.job import RUNNING, Job
 from stoker.kernel.policy import Policy
 from stoker.kernel.queue import Order
 from stoker.store import Claim
@@ -101,7 +101,7 @@ class _Starter:
         policy = facts[POLICY]
         lease = self._leases.get(id(policy)) or self._lease(policy)
         _, facts[SESSION], facts[UNTIL] = lease
-        facts[STATE] = State.RUNNING
+        facts[STATE] = RUNNING
         facts[TOKEN] = self._request.token
         facts[STARTED_AT] = self._now
         facts[ATTEMPT] += 1

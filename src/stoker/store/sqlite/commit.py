@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from stoker.kernel.change import Change, NoteWrite, Tally, Touch, Write, applied
-from stoker.kernel.job import LIVE, Job, State, load
+from stoker.kernel.job import LIVE, QUEUED, RUNNING, WAITING, Job, load
 from stoker.store import OK, Receipt
 from stoker.store.files import statements
 from stoker.store.sqlite.books import QueueBook
@@ -28,7 +28,6 @@ from stoker.store.sqlite.rows import (
     insert_plain,
     lane_of,
     order_columns,
-    plain_facts,
     plain_row,
     whole_row,
 )
@@ -76,7 +75,7 @@ def _is_simple(write: Write) -> bool:
         job.key is None
         and job.weight != 0
         and (job.unique_key is None or job.state in LIVE)
-        and write.set.get("state") is not State.QUEUED
+        and write.set.get("state") is not QUEUED
         and write.set.keys() <= _SIMPLE
     )
 
@@ -209,9 +208,9 @@ def _update(fields: tuple[str, ...]) -> str:
 
 def _load_after(write: Write) -> int:
     state = write.set.get("state", write.job.state)
-    if state is State.RUNNING:
+    if state is RUNNING:
         return write.job.weight
-    return load(applied(write.job, write)) if state is State.WAITING else 0
+    return load(applied(write.job, write)) if state is WAITING else 0
 
 
 # -- the long way --------------------------------------------------------------------------
@@ -276,11 +275,11 @@ def _insert(tx: Transaction, jobs: Sequence[Job]) -> range:
         stored = tx.policies.stored(tx.connection, policy)
         plain: list[Row] = []
         for job, job_id in zip(run, next_id, strict=False):
-            facts = plain_facts(job)
-            if facts is None:
+            row = plain_row(job, job_id, book.id, stored)
+            if row is None:
                 _insert_whole(tx, job_id, job, book, stored)
             else:
-                plain.append(plain_row(facts, job_id, book.id, stored))
+                plain.append(row)
         _insert_plain(tx, book, plain)
     return ids
 
@@ -324,7 +323,7 @@ def _columns(tx: Transaction, after: Job, fields: Mapping[str, Any]) -> dict[str
         columns["policy"] = tx.policies.stored(tx.connection, after.policy)
     if columns.keys() & {"key", "weight"}:
         columns["lane"] = lane_of(after.key, after.weight)
-    if after.state is State.QUEUED or "rank" in columns:
+    if after.state is QUEUED or "rank" in columns:
         columns.pop("rank", None)
         columns["bucket"], columns["second"] = order_columns(after.rank, book.settings)
     return columns

@@ -52,16 +52,13 @@ def order_columns(rank: int, settings: QueueSettings) -> tuple[int, int]:
     return (0, rank) if settings.order is Order.TIME_RANK else (rank, 0)
 
 
-def plain_facts(job: Job) -> Row | None:
-    """The facts of a new job that has only those every job has; None if it has others."""
+def plain_row(job: Job, job_id: int, queue: int, policy: int | str | None) -> Row | None:
+    """The values for `insert_plain` of a new job that has only the facts every job has; None if
+    it has others."""
     facts = msgspec.structs.astuple(job)
-    if facts[STATE] or len(facts[PAYLOAD]) > INLINE_BYTES:
+    unusual = facts[STATE] or facts[_UNUSUAL_FROM:] != _NOTHING_UNUSUAL
+    if unusual or len(facts[PAYLOAD]) > INLINE_BYTES:
         return None
-    return facts if facts[_UNUSUAL_FROM:] == _NOTHING_UNUSUAL else None
-
-
-def plain_row(facts: Row, job_id: int, queue: int, policy: int | str | None) -> Row:
-    """The values of one job for `insert_plain`."""
     _, name, payload, form, _, _, rank, due_at, _, created_at, scheduled_at = facts[:_UNUSUAL_FROM]
     return (job_id, queue, name, payload, form, due_at, policy, created_at, scheduled_at, rank)
 
