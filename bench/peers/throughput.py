@@ -58,11 +58,10 @@ def _raw_turn(parent: Path, plan: PeersPlan) -> Turn:
         tempfile.TemporaryDirectory(dir=parent) as folder,
         closing(RawLoop(Path(folder) / "jobs.db", Sync.FULL)) as loop,
     ):
-        in_bulk = jobs / seconds(lambda: loop.fill(jobs))
-        weight = _weight(loop.path, jobs)
         _one_by_one(loop, plan.singles)
         singly = plan.singles / seconds(lambda: _one_by_one(loop, plan.singles))
-        clear_log(loop.path)
+        in_bulk = jobs / seconds(lambda: loop.fill(jobs))
+        weight = _weight(loop.path, jobs + 2 * plan.singles)
         drained = jobs / seconds(lambda: apart(loop, jobs))
     return Turn(singly, in_bulk, (drained, None), weight)
 
@@ -81,11 +80,11 @@ def _turn(contestant: Contestant, parent: Path, plan: PeersPlan) -> Turn:
     with tempfile.TemporaryDirectory(dir=parent) as folder:
         stage = Stage(contestant, Path(folder), contestant.looks[-1])
         with enqueuer(stage) as till:
-            in_bulk = plan.jobs / till.order(f"many {plan.jobs}").figures[0]
-            weight = _weight(stage.file, plan.jobs)
             # Commits are dear until the log has its full length; a queue in use is past that.
             till.order(f"single {plan.singles}")
             singly = plan.singles / till.order(f"single {plan.singles}").figures[0]
+            in_bulk = plan.jobs / till.order(f"many {plan.jobs}").figures[0]
+            weight = _weight(stage.file, backlog(plan))
             first = _drain(stage, CROWDS[0], backlog(plan), plan.seconds)
             second = None
             if contestant.fleet is not Fleet.ALONE:

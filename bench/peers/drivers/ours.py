@@ -29,6 +29,7 @@ def nothing_sync(payload: str) -> None:
 def main(job: str, processes: int = 1) -> None:
     if job == "enqueue":
         task = app[os.environ["STOKER_BENCH_TASK"]]
+        app.ensure_schedules()  # opens the store; the first enqueuing need not
         till.serve(
             task.enqueue,
             lambda payloads: app.enqueue_many([task.call(payload) for payload in payloads]),

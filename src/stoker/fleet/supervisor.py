@@ -24,8 +24,7 @@ from stoker.worker.worker import WorkerSettings
 logger = logging.getLogger("stoker.fleet")
 
 _SPAWN = multiprocessing.get_context("spawn")
-_SHORT_LIFE = 5.0
-_MOST_SHORT_LIVES = 5
+_MOST_FAILED_STARTS = 5
 _LONGEST_PAUSE = 30.0
 
 
@@ -36,13 +35,12 @@ class _Member:
         self._reference = reference
         self._settings = settings
         self._log = log
-        self.short_lives = 0
+        self.failed_starts = 0
         self.start_after = 0.0
         self.start()
 
     def start(self) -> None:
         self.session: int | None = None
-        self.started = time.monotonic()
         self.pipe, theirs = _SPAWN.Pipe()
         self.process: SpawnProcess = _SPAWN.Process(
             target=child.main, args=(self._reference, self._settings, theirs, self._log)
@@ -99,8 +97,7 @@ class Supervisor:
         while any(member.process.is_alive() for member in members) or not self._stopping:
             if told < self._signals:
                 told = self._signals
-                for member in members:
-                    member.signal(signal.SIGTERM)
+                self._tell_to_end(members)
             self._watch(app, members)
             self._beat(app, members)
             wait([*(m.process.sentinel for m in members if m.process.is_alive())], self._pause)
@@ -125,14 +122,21 @@ class Supervisor:
             return self._settings
         return msgspec.structs.replace(self._settings, name=f"{self._settings.name}-{place + 1}")
 
+    def _tell_to_end(self, members: list[_Member]) -> None:
+        # A process that is stopped, or whose handler holds the interpreter, hears no SIGTERM.
+        at_once = self._signals > 1
+        logger.info("ending at once" if at_once else "ending; a second signal ends at once")
+        for member in members:
+            member.signal(signal.SIGKILL if at_once else signal.SIGTERM)
+
     def _watch(self, app: Stoker, members: list[_Member]) -> None:
         for member in members:
             member.hear()
             if member.process.is_alive() or self._stopping:
                 continue
             if member.session is not None or not member.start_after:
-                self._bury(app, member)
                 self._plan_restart(member)
+                self._bury(app, member)
             if time.monotonic() >= member.start_after and not self._stopping:
                 member.start_after = 0.0
                 member.start()
@@ -141,13 +145,14 @@ class Supervisor:
         logger.warning(
             "worker process %s ended with code %s", member.process.pid, member.process.exitcode
         )
-        short = time.monotonic() - member.started < _SHORT_LIFE
-        member.short_lives = member.short_lives + 1 if short else 0
-        if member.short_lives > _MOST_SHORT_LIVES and not self._gave_up:
+        # Who got as far as a session was killed at work, perhaps by a job: that is no reason to
+        # leave all other jobs alone.
+        member.failed_starts = member.failed_starts + 1 if member.session is None else 0
+        if member.failed_starts > _MOST_FAILED_STARTS and not self._gave_up:
             logger.error("worker processes keep dying at the start; giving up")
             self._gave_up = True
             self._signals += 1  # the others are to end as well
-        pause = min(_LONGEST_PAUSE, 2.0**member.short_lives - 1)
+        pause = min(_LONGEST_PAUSE, 2.0**member.failed_starts - 1)
         member.start_after = time.monotonic() + pause or 1e-9
 
     def _bury(self, app: Stoker, member: _Member) -> None:
