@@ -220,7 +220,7 @@ def test_every_error_has_its_line_on_the_errors_page() -> None:
 
 
 def test_every_option_of_a_task_is_on_the_settings_page_and_in_the_guide() -> None:
-    _, with_options = get_overloads(Stoker.task)
+    *_, with_options = get_overloads(Stoker.task)
     options = [*inspect.signature(with_options).parameters][1:]
     assert unsaid(options, "reference/settings.md", "\n| `{}` | ") == []
     assert unsaid(options, "guide/tasks.md", "\n| `{}` | ") == []
