@@ -99,10 +99,14 @@ def markdown(table: Table) -> str:
     lines = [
         "| " + " | ".join(column.name for column in table.columns) + " |",
         "|" + "|".join(_rule(table, place) for place in range(len(table.columns))) + "|",
-        *("| " + " | ".join(row) + " |" for row in table.texts()),
+        *("| " + " | ".join(map(_escaped, row)) + " |" for row in table.texts()),
     ]
     note = f"\n{table.note}\n" if table.note else ""
     return f"### {table.title}\n{note}\n" + "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def _rule(table: Table, place: int) -> str:

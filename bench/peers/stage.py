@@ -17,6 +17,7 @@ from bench.peers.cast import Contestant, Fleet
 from bench.peers.drivers.tally import FILE, GO, POLL
 
 PATIENCE = 60.0
+_LONG_PATIENCE = 600.0
 _GRACE = 10.0
 _MARK = "bench "
 
@@ -121,7 +122,7 @@ class Company:
             mouth.flush()
         except BrokenPipeError:
             raise Trouble(f"{self._name} ended before it should{self._evidence()}") from None
-        return self.hear("done", _GRACE * PATIENCE)
+        return self.hear("done", _LONG_PATIENCE)
 
     def end(self) -> None:
         """Ask the processes to end; those that will not are killed with their groups."""

@@ -16,7 +16,7 @@ from bench.peers.cast import Contestant
 from bench.peers.drain import race_to_the_end
 from bench.peers.footprint import Footprint, footprint
 from bench.peers.lineup import Lineup, whole
-from bench.peers.stage import PATIENCE, Company, Stage, enqueuer, workers
+from bench.peers.stage import PATIENCE, Company, Stage, Trouble, enqueuer, workers
 from bench.plan import PeersPlan, Setup
 from bench.result import Cell, Column, Table
 from bench.stopwatch import percentile, race
@@ -78,7 +78,8 @@ def _at_work(way: Way, parent: Path, used: int = 0) -> Iterator[tuple[Company, C
         with enqueuer(stage) as till, workers(stage) as company:
             if used:
                 till.order(f"single {used}")
-                race_to_the_end(stage, company, used, PATIENCE)
+                if race_to_the_end(stage, company, used, PATIENCE).jobs < used:
+                    raise Trouble(f"{used} jobs were not done within {PATIENCE:g} s")
             for _ in range(_WARM_UPS):
                 _send(till, company)
             yield till, company

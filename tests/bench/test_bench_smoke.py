@@ -157,6 +157,11 @@ def test_a_table_is_markdown_with_its_numbers_to_the_right() -> None:
     assert markdown(SMALL).splitlines() == lines
 
 
+def test_a_bar_in_a_cell_does_not_end_it() -> None:
+    table = Table("Words", (Column("said"),), (("this | that",),))
+    assert markdown(table).splitlines()[-1] == "| this \\| that |"
+
+
 def test_a_target_says_on_which_side_of_it_we_want_to_be() -> None:
     late = Target("latency", 3.0, 3.0, "{:.1f} ms", below=True)
     assert late.row() == ("latency", "< 3.0 ms", "3.0 ms", "fail")

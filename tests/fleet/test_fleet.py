@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 from collections.abc import Iterator
@@ -51,6 +52,7 @@ async def block_loop(ctx: Context, seconds: int) -> int:
 @app.task(name="hold_interpreter")
 def hold_interpreter(ctx: Context, seconds: int) -> int:
     note(ctx)
+    time.sleep(0.2)  # a process that is held while it writes keeps all others from writing
     ctypes.PyDLL(None).sleep(seconds)  # unlike CDLL, it keeps the GIL
     return os.getpid()
 
@@ -167,6 +169,29 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path, app: Stoker) -> None:
         assert (gated.state, gated.job.crashes) == (State.QUEUED, 1)
         assert (deaf.state, deaf.job.crashes) == (State.QUEUED, 1)
         assert app.desk.store.sessions() == []
+
+
+def test_a_second_signal_ends_the_workers_even_while_the_store_is_held_up(
+    tmp_path: Path, app: Stoker
+) -> None:
+    with running(tmp_path, app, "--grace", "600") as fleet:
+        workers = pids(app).keys()
+        job = app["gated"].enqueue()
+        begun(tmp_path, job.id)
+        fleet.supervisor.terminate()
+        until(lambda: "ending; a second signal ends at once" in fleet.said())
+        with (tmp_path / "jobs.db-gate").open("rb") as gate:
+            fcntl.flock(gate, fcntl.LOCK_EX)
+            until(lambda: waits_for_a_lock(fleet.supervisor.pid), "for the supervisor to wait")
+            fleet.supervisor.terminate()
+            until(lambda: not workers & fleet.processes(), "for the workers to end")
+        assert fleet.supervisor.wait(30) == 0
+        assert (job.state, job.job.crashes) == (State.QUEUED, 1)
+
+
+def waits_for_a_lock(pid: int) -> bool:
+    lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    return any("->" in line and str(pid) in line.split() for line in lines)
 
 
 def test_workers_whose_supervisor_is_killed_end_by_themselves(tmp_path: Path, app: Stoker) -> None:

@@ -217,6 +217,18 @@ def test_the_chores_are_done(app: Stoker, stoker: Harness) -> None:
     assert len(stoker.jobs(State.FINISHED, tick)) == 3
 
 
+def test_what_falls_due_while_a_handler_runs_is_seen_to(app: Stoker, stoker: Harness) -> None:
+    @app.task
+    def ask() -> None:
+        current().wait_for_reply("nobody", timeout="1m")
+
+    slow = app.task(lambda: stoker.clock.advance("2m"))
+    waiting = ask.enqueue()
+    slow.enqueue()
+    assert stoker.drain() == 2
+    stoker.assert_failed(waiting, match="no reply for 'nobody' came in time")
+
+
 def test_a_handler_that_takes_longer_than_it_may_has_run_out_of_time(
     app: Stoker, stoker: Harness
 ) -> None:

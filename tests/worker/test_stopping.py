@@ -35,7 +35,7 @@ def test_a_cancelled_async_handler_sees_it_where_it_waits(app: Stoker, hire: Hir
             raise
 
     job = wait.enqueue()
-    hire()
+    hire(ttl=400)  # only the bell can tell it in time
     until(lambda: seen)
     assert job.cancel() is State.RUNNING
     assert ended(job) is State.CANCELLED

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stoker import Job, JobHandle, State, Stoker, current
-from stoker.errors import StoreError, StoreFull, StoreLocked, StoreUnavailable
+from stoker.errors import Contended, StoreError, StoreFull, StoreLocked, StoreUnavailable
 from stoker.worker import ferry
 from stoker.worker.context import StopReason
 from tests.worker.conftest import Hire
@@ -44,6 +44,7 @@ def test_an_outcome_waits_until_the_store_is_well_again(
     worker = hire(chores=False, ttl=60)
     until(lambda: gate.inside)
     store.trouble = trouble
+    app.desk.clerk.forget_settings("default")  # reporting begins with reading them
     gate.open()
     until(lambda: not worker._ferry.in_hand)
     before = store.failed
@@ -186,6 +187,25 @@ def test_an_outcome_that_cannot_be_stored_fails_its_job_and_no_other(
     assert ended(jobs[0]) is State.FAILED
     assert str(jobs[0].job.error).startswith("its outcome cannot be stored: the time 2")
     assert jobs[1].wait(timeout="30s") == "quick"
+
+
+def test_an_outcome_that_others_keep_getting_in_the_way_of_is_reported_again(
+    app: Stoker, hire: Hire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[int] = []
+    many = app.desk.report.many
+
+    def crowded(outcomes: Any, claims: Any = ()) -> Any:
+        if not outcomes or refused:
+            return many(outcomes, claims)
+        refused.extend(job.id for job, _ in outcomes)
+        return [Contended("try again")] * len(outcomes), many([], claims)[1]
+
+    monkeypatch.setattr(app.desk.report, "many", crowded)
+    job = app.task(lambda: "in the end").enqueue()
+    hire(chores=False)
+    assert job.wait(timeout="30s") == "in the end"
+    assert (refused, job.job.attempt) == ([job.id], 1)
 
 
 # -- no heartbeat gets through -------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from stoker.errors import Contended, Duplicate, LeaseLost, NotFound, StokerError
+from stoker.errors import Contended, Duplicate, LeaseLost, NotFound, StokerError, StoreError
 from stoker.kernel import family
 from stoker.kernel.change import NOTHING, Change, applied
 from stoker.kernel.job import WAITS_FOR_CHILDREN, WAITS_FOR_PARENT, Job, State
@@ -121,6 +121,8 @@ class Clerk:
                 continue
             try:
                 changes.append((i, decisions[i].rule(copies[i])))
+            except StoreError:
+                raise  # which says nothing about the job
             except StokerError as error:
                 results[i] = error
         return changes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -39,16 +40,20 @@ def main(reference: str, settings: WorkerSettings, supervisor: Connection, log: 
         name=settings.name,
         chores=settings.chores,
     )
+    told = _tell(supervisor, worker.session)
     worker.start()
-    told = None
-    while not stop.wanted.is_set():
+    while not stop.wanted.wait(_LOOK_SECONDS) and not _orphaned(supervisor):
         if worker.session != told:
-            told = worker.session
-            supervisor.send(told)
-        if stop.wanted.wait(_LOOK_SECONDS) or _orphaned(supervisor):
-            break
+            told = _tell(supervisor, worker.session)
     worker.stop()
     app.close()
+
+
+def _tell(supervisor: Connection, session: int) -> int:
+    """Whom to beat for."""
+    with contextlib.suppress(OSError):  # it has died; the next look will show it
+        supervisor.send(session)
+    return session
 
 
 def _orphaned(supervisor: Connection) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import multiprocessing
 import os
@@ -81,6 +82,7 @@ class Supervisor:
         self._reference = reference
         self._settings = settings
         self._processes = processes
+        self._members: list[_Member] = []
         self._signals = 0
         self._gave_up = False
 
@@ -91,13 +93,15 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._heard)
         log = _log_settings()
-        members = [_Member(self._reference, self._named(i), log) for i in range(self._processes)]
+        members = self._members
+        for place in range(self._processes):
+            members.append(_Member(self._reference, self._named(place), log))
         logger.info("serving %s with %d processes", ", ".join(self._settings.queues), len(members))
         told = 0
         while any(member.process.is_alive() for member in members) or not self._stopping:
             if told < self._signals:
                 told = self._signals
-                self._tell_to_end(members)
+                self._tell_to_end()
             self._watch(app, members)
             self._beat(app, members)
             wait([*(m.process.sentinel for m in members if m.process.is_alive())], self._pause)
@@ -116,18 +120,29 @@ class Supervisor:
 
     def _heard(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
         self._signals += 1
+        if self._signals > 1:
+            # Not in the loop: it may be waiting for the store, which a stopped worker holds up.
+            self._kill_all()
+
+    def _kill_all(self) -> None:
+        # SIGTERM is not heard where a process is stopped or its handler holds the interpreter.
+        for member in self._members:
+            with contextlib.suppress(ProcessLookupError):
+                member.signal(signal.SIGKILL)
 
     def _named(self, place: int) -> WorkerSettings:
         if not self._settings.name or self._processes == 1:
             return self._settings
         return msgspec.structs.replace(self._settings, name=f"{self._settings.name}-{place + 1}")
 
-    def _tell_to_end(self, members: list[_Member]) -> None:
-        # A process that is stopped, or whose handler holds the interpreter, hears no SIGTERM.
-        at_once = self._signals > 1
-        logger.info("ending at once" if at_once else "ending; a second signal ends at once")
-        for member in members:
-            member.signal(signal.SIGKILL if at_once else signal.SIGTERM)
+    def _tell_to_end(self) -> None:
+        if self._signals > 1:
+            logger.info("ending at once")
+            self._kill_all()
+            return
+        logger.info("ending; a second signal ends at once")
+        for member in self._members:
+            member.signal(signal.SIGTERM)
 
     def _watch(self, app: Stoker, members: list[_Member]) -> None:
         for member in members:

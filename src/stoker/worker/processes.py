@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import operator
+import os
 import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -108,6 +109,7 @@ class ProcessCrew(ThreadCrew):
 
 def _serve(pipe: Connection) -> None:
     """The child's life: order in, outcome out, until the pipe closes."""
+    threading.Thread(target=_end_with_the_worker, daemon=True).start()
     performers: dict[int, Performer] = {}
     while True:
         try:
@@ -117,6 +119,14 @@ def _serve(pipe: Connection) -> None:
         task, desk, middleware = _find(order)
         performer = performers.setdefault(id(desk), Performer(desk.store.now, middleware))
         pipe.send_bytes(_ENCODE(performer.run(task, Context(order.job, desk))))
+
+
+def _end_with_the_worker() -> None:
+    """A handler that goes on when its worker has died would work for nobody."""
+    worker = multiprocessing.parent_process()
+    if worker is not None:
+        worker.join()
+        os._exit(1)
 
 
 def _find(order: Order) -> tuple[Definition, Desk, Any]:
