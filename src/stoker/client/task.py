@@ -13,7 +13,6 @@ from typing import (
     NamedTuple,
     ParamSpec,
     TypeVar,
-    get_type_hints,
     overload,
 )
 
@@ -193,11 +192,7 @@ class Task(Generic[P, R]):
     @property
     def returns(self) -> Any:
         """The type the function returns, if it says so."""
-        try:
-            hints = get_type_hints(self._function)
-        except NameError:
-            return Any
-        return hints.get("return", Any)
+        return self._definition.returns
 
     def _job(self, payload: bytes) -> Job:
         task, said = self._definition, self._options

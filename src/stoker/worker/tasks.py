@@ -5,7 +5,8 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import cached_property
+from typing import Any, get_type_hints
 
 import msgspec
 
@@ -55,6 +56,15 @@ class Definition:
                 f"the task {name!r} is {'async' if self.is_async else 'not async'} and cannot run "
                 f"in place={self.place.value!r}"
             )
+
+    @cached_property
+    def returns(self) -> Any:
+        """The type the function returns, if it says so."""
+        try:
+            hints = get_type_hints(self.function)
+        except NameError:
+            return Any
+        return hints.get("return", Any)
 
     def result(self, value: object) -> bytes | None:
         """What is kept of a handler's return value."""
