@@ -5,11 +5,23 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from typing import Any
+from typing import Any, assert_type
 
 import pytest
 
-from stoker import OnLost, Policy, Stoker, Task, by_error, custom, exponential, fixed, never
+from stoker import (
+    Context,
+    JobHandle,
+    OnLost,
+    Policy,
+    Stoker,
+    Task,
+    by_error,
+    custom,
+    exponential,
+    fixed,
+    never,
+)
 from stoker import parse_windows as windows
 from stoker.errors import BadInput
 from stoker.kernel.policy import DAY
@@ -66,6 +78,21 @@ def test_calling_an_async_task_gives_a_coroutine_to_await(app: Stoker) -> None:
         return await triple(14)
 
     assert asyncio.run(main()) == 42
+
+
+def test_a_type_checker_sees_through_tasks_and_handles(app: Stoker) -> None:
+    @app.task
+    async def triple(number: int) -> int:
+        return 3 * number
+
+    @app.task(queue="numbers")
+    def show(ctx: Context, number: int) -> str:
+        return str(number)
+
+    assert_type(app.task(double)(1), int)
+    handles = app.task(double).enqueue(1), triple.enqueue(2), show.options(rank=1).enqueue(3)
+    assert_type(handles, tuple[JobHandle[int], JobHandle[int], JobHandle[str]])
+    assert [handle.job.payload for handle in handles] == [b'{"number":%d}' % n for n in (1, 2, 3)]
 
 
 def test_a_task_keeps_docstring_and_signature_of_its_function(app: Stoker) -> None:

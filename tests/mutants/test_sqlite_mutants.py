@@ -45,7 +45,7 @@ MUTANTS = {
         "commit.py", "return bool(found == (copy.revision, copy.token))", "return found is not None"
     ),
     "a decision is no new revision": Mutant(
-        "commit.py", "revision = revision + 1 WHERE", "revision = revision WHERE"
+        "commit.py", "revision = revision + 1, bare", "revision = revision, bare"
     ),
     "a stale delete is accepted": Mutant(
         "sql/commit.sql",
@@ -75,9 +75,10 @@ MUTANTS = {
         "claim.py", "if admission is Admission.QUEUE_FULL", "if False"
     ),
     "jobs start before they are due": Mutant(
-        "sql/claim.sql",
-        "bucket = ?2 AND due_at <= ?3\nORDER BY due_at, second, id LIMIT ?4",
-        "bucket = ?2 AND due_at <= ?3 + 3000000\nORDER BY due_at, second, id LIMIT ?4",
+        "sql/claim.sql", "AND due_at <= ?7", "AND due_at <= ?7 + 3000000"
+    ),
+    "a job that was changed is taken for a bare one": Mutant(
+        "commit.py", "revision = revision + 1, bare = 0", "revision = revision + 1, bare = bare"
     ),
     "the rank is ignored": Mutant("rows.py", "else (rank, 0)", "else (0, rank)"),
     "paused queues are served": Mutant("claim.py", "book.settings.paused or ", ""),

@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
-import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -303,10 +303,10 @@ def test_long_jobs_behind_short_ones_are_not_held_by_a_busy_worker(app: Stoker, 
 
 
 def test_a_worker_that_was_fast_takes_no_more_than_it_can_run_after_a_rest(
-    app: Stoker, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(ferry, "time", SimpleNamespace(monotonic=lambda: now[0]))
     pace = ferry._Pace()
     for _ in range(100):
         now[0] += 0.04

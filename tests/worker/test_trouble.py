@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -44,7 +45,6 @@ def test_an_outcome_waits_until_the_store_is_well_again(
     worker = hire(chores=False, ttl=60)
     until(lambda: gate.inside)
     store.trouble = trouble
-    app.desk.clerk.forget_settings("default")  # reporting begins with reading them
     gate.open()
     until(lambda: not worker._ferry.in_hand)
     before = store.failed
@@ -53,6 +53,28 @@ def test_an_outcome_waits_until_the_store_is_well_again(
     store.trouble = None
     assert ended(job) is State.FINISHED
     assert (job.result, ran) == ("kept", [1])
+
+
+def test_a_worker_that_stops_in_a_time_of_trouble_still_reports(
+    app: Stoker, hire: Hire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ferry, "_TROUBLE_PAUSES", (0.01,) * 1000)
+    store, gate = put_in_front_of(app), Gate()
+    job = app.task(gate.pass_through).enqueue()
+    worker = hire(chores=False, ttl=60)
+    until(lambda: gate.inside)
+    store.trouble = StoreLocked("held")
+    app.desk.clerk.forget_settings("default")  # a report begins with reading them
+    stopping = threading.Thread(target=worker.stop, args=(LIMIT,))
+    stopping.start()
+    until(lambda: not worker._ferry.accepting)
+    gate.open()
+    until(lambda: worker._ferry._stopping)
+    before = store.failed
+    until(lambda: store.failed > before + 2)
+    store.trouble = None
+    stopping.join(LIMIT)
+    assert (job.state, gate.came) == (State.FINISHED, 1)
 
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: type(trouble).__name__)

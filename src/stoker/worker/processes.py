@@ -75,6 +75,8 @@ class _Remote:
         self.children[job.id] = child
         function = task.function
         try:
+            if context.stop_reason is not None:
+                return stopped(job, context.stop_reason)  # it was too late to begin
             return child.run(Order(function.__module__, function.__qualname__, job))
         except (EOFError, OSError):
             self._local.child = None

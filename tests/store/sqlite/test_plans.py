@@ -15,7 +15,7 @@ import pytest
 
 from stoker.store.files import statements
 from stoker.store.sqlite import SqliteStore
-from stoker.store.sqlite.rows import COLUMNS
+from stoker.store.sqlite.rows import BARE_COLUMNS, COLUMNS
 from tests.engines import VirtualClock
 from tests.store.sqlite.busy_day import STEPS, desk_at
 
@@ -111,6 +111,7 @@ def named_statements() -> dict[str, str]:
 def completed(text: str) -> str:
     """The statement as it is run: with the columns of a job where it asks for them."""
     asked = text.replace("-- COLUMNS", f"SELECT {COLUMNS}")
+    asked = asked.replace("-- BARE_COLUMNS", f"SELECT {BARE_COLUMNS}")
     return f"{asked} {COLUMNS}" if asked.endswith("RETURNING") else asked
 
 

@@ -18,7 +18,7 @@ import msgspec
 
 from stoker.kernel import rules
 from stoker.kernel.admission import Admission, Turnstile
-from stoker.kernel.job import RUNNING, Job
+from stoker.kernel.job import FORMATS, RUNNING, Job
 from stoker.kernel.policy import Policy
 from stoker.kernel.queue import Order
 from stoker.store import Claim
@@ -26,6 +26,7 @@ from stoker.store.files import statements
 from stoker.store.sqlite.books import QueueBook
 from stoker.store.sqlite.rows import (
     ATTEMPT,
+    BARE_COLUMNS,
     COLUMNS,
     DUE_AT,
     FREE_LANE,
@@ -48,7 +49,9 @@ from stoker.store.sqlite.rows import (
 from stoker.store.sqlite.transaction import Transaction
 
 _SQL = {
-    name: text.replace("-- COLUMNS", f"SELECT {COLUMNS}")
+    name: text.replace("-- COLUMNS", f"SELECT {COLUMNS}").replace(
+        "-- BARE_COLUMNS", f"SELECT {BARE_COLUMNS}"
+    )
     for name, text in statements("stoker.store.sqlite.sql", "claim.sql").items()
 }
 _BEFORE_ALL = -(2**63)
@@ -87,39 +90,57 @@ def _time_place(row: Row) -> tuple[int, int, int]:
 class _Starter:
     """`rules.start` on rows: the same facts, set without making the queued job first.
 
-    What the rule says of the lease depends on the policy alone, and is asked once for each.
+    What the rule says of the lease depends on the policy alone, and is asked once for each; a
+    job started so, without anything else, also tells what a bare one is like afterwards.
     """
 
     def __init__(self, tx: Transaction, request: Claim) -> None:
-        self._facts = tx.read_job.facts
-        self._now = tx.now
+        self._tx = tx
         self._request = request
-        self._leases: dict[int, tuple[Policy, int | None, int | None]] = {}
+        self._samples: dict[int, tuple[Policy, Job, Row]] = {}
 
     def start(self, row: Row) -> Job:
-        facts = self._facts(row)
-        policy = facts[POLICY]
-        lease = self._leases.get(id(policy)) or self._lease(policy)
-        _, facts[SESSION], facts[UNTIL] = lease
+        if len(row) == _BARE:
+            if row[-1]:
+                return self._start_bare(row)
+            row = self._tx.connection.execute(_SQL["job"], (row[ID],)).get
+        facts = self._tx.read_job.facts(row)
+        _, sample, _ = self._sample(facts[POLICY])
         facts[STATE] = RUNNING
-        facts[TOKEN] = self._request.token
-        facts[STARTED_AT] = self._now
+        facts[TOKEN] = sample.token
+        facts[SESSION] = sample.session
+        facts[UNTIL] = sample.until
+        facts[STARTED_AT] = sample.started_at
         facts[ATTEMPT] += 1
         facts[REVISION] += 1
         facts[PROGRESS] = 0.0
         return Job(*facts)
 
-    def _lease(self, policy: Policy) -> tuple[Policy, int | None, int | None]:
-        asked = self._request
-        job = rules.start(
-            Job("", policy=policy),
-            now=self._now,
-            token=asked.token,
-            session=asked.session,
-            visibility=asked.visibility,
-        )
-        lease = self._leases[id(policy)] = (policy, job.session, job.until)
-        return lease
+    def _start_bare(self, row: Row) -> Job:
+        queue, name, payload, form, job_id, _, rank, due_at, stored, created, scheduled, _ = row
+        reader = self._tx.read_job
+        policy = reader.policy(stored)
+        _, _, rest = self._sample(policy)
+        first = (reader.queue_name(queue), name, payload, FORMATS[form], job_id, RUNNING)
+        return Job(*first, rank, due_at, policy, created, scheduled, *rest)
+
+    def _sample(self, policy: Policy) -> tuple[Policy, Job, Row]:
+        sample = self._samples.get(id(policy))
+        if sample is None:
+            asked = self._request
+            job = rules.start(
+                Job("", policy=policy),
+                now=self._tx.now,
+                token=asked.token,
+                session=asked.session,
+                visibility=asked.visibility,
+            )
+            sample = (policy, job, msgspec.structs.astuple(job)[WEIGHT:])
+            self._samples[id(policy)] = sample
+        return sample
+
+
+_BARE = WEIGHT + 1
 
 
 def _start(tx: Transaction, request: Claim, started: list[Job]) -> None:
@@ -167,7 +188,7 @@ class _Walk:
         if book.settings.paused or not book.counts[0]:
             return iter(())
         if not book.laned and not book.settings.limited:
-            return self._laneless()
+            return self._laneless("bare_in_bucket")
         return self._admitted()
 
     def shut_lanes(self) -> None:
@@ -181,7 +202,7 @@ class _Walk:
             book.settings, book.used, lambda key: self._tx.books.key_used(book, key)
         )
         heads: list[_Head] = []
-        self._queue_up(heads, _Source.LANELESS, self._laneless())
+        self._queue_up(heads, _Source.LANELESS, self._laneless("due_in_bucket"))
         if book.laned:
             self._queue_up(heads, _Source.FREE, self._free())
             self._queue_up(heads, _Source.LANE_HEADS, self._lane_heads())
@@ -212,10 +233,10 @@ class _Walk:
 
     # -- lines, each in the queue's order --------------------------------------------------
 
-    def _laneless(self) -> Iterator[Row]:
+    def _laneless(self, sql: str) -> Iterator[Row]:
         queue, now = self._book.id, self._tx.now
         for bucket in self._buckets("next_bucket", queue):
-            yield from self._run(_SQL["due_in_bucket"], (queue, bucket, now, self._limit))
+            yield from self._run(_SQL[sql], (queue, bucket, now, self._limit))
 
     def _free(self) -> Iterator[Row]:
         queue, now = self._book.id, self._tx.now

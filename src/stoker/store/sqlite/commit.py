@@ -203,7 +203,7 @@ def _guarded_update(fields: tuple[str, ...]) -> str:
 @cache
 def _update(fields: tuple[str, ...]) -> str:
     columns = "".join(f"{field} = ?, " for field in fields)
-    return f"UPDATE job SET {columns}revision = revision + 1 WHERE id = ?"  # noqa: S608
+    return f"UPDATE job SET {columns}revision = revision + 1, bare = 0 WHERE id = ?"  # noqa: S608
 
 
 def _load_after(write: Write) -> int:

@@ -8,6 +8,7 @@ import apsw
 
 from stoker.errors import StoreCorrupt
 from stoker.kernel.job import FORMATS, STATES, Job
+from stoker.kernel.policy import Policy
 from stoker.store.sqlite.policies import Policies
 from stoker.store.sqlite.rows import (
     CANCEL_REQUESTED,
@@ -36,21 +37,26 @@ class JobReader:
     def facts(self, row: Row) -> list[Any]:
         """The job's facts in the order of its fields."""
         facts = list(row)
-        facts[QUEUE] = self._names.get(facts[QUEUE]) or self._queue_name(facts[QUEUE])
+        facts[QUEUE] = self.queue_name(facts[QUEUE])
         facts[STATE] = STATES[facts[STATE]]
         facts[FORMAT] = FORMATS[facts[FORMAT]]
-        facts[POLICY] = self._policies.read(self._connection, facts[POLICY])
+        facts[POLICY] = self.policy(facts[POLICY])
         facts[CANCEL_REQUESTED] = facts[CANCEL_REQUESTED] == 1
         facts[UNDECIDED] = facts[UNDECIDED] == 1
         if facts[PAYLOAD] is None:
             facts[PAYLOAD] = self._one("SELECT content FROM body WHERE job = ?", facts[ID])
         return facts
 
-    def _queue_name(self, queue: int) -> str:
-        # Numbers of queues are never used again, so what was read once stays true.
-        name: str = self._one("SELECT name FROM queue WHERE id = ?", queue)
-        self._names[queue] = name
+    def queue_name(self, queue: int) -> str:
+        """The name of a queue. Its number is never used again, so what was read stays true."""
+        name = self._names.get(queue)
+        if name is None:
+            name = self._names[queue] = str(self._one("SELECT name FROM queue WHERE id = ?", queue))
         return name
+
+    def policy(self, stored: int | str | None) -> Policy:
+        """The policy a row speaks of."""
+        return self._policies.read(self._connection, stored)
 
     def _one(self, sql: str, reference: int) -> Any:
         found = self._connection.execute(sql, (reference,)).get

@@ -32,8 +32,11 @@ _NOTHING_UNUSUAL = msgspec.structs.astuple(Job(""))[_UNUSUAL_FROM:]
 _SELECTED = {"rank": "bucket + second"}
 COLUMNS = ", ".join(_SELECTED.get(field, field) for field in _FIELDS)
 
-_PLAIN = "id, queue, name, payload, format, state, due_at, policy, created_at, scheduled_at"
-_PLAIN_VALUES = "(?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, 0)"
+# Most queued jobs are bare: what is left out here is as by default, and need not be read.
+BARE_COLUMNS = ", ".join([_SELECTED.get(field, field) for field in _FIELDS[:WEIGHT]] + ["bare"])
+
+_PLAIN = "id, bare, queue, name, payload, format, state, due_at, policy, created_at, scheduled_at"
+_PLAIN_VALUES = "(?, 1, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, 0)"
 _WHOLE = ", ".join((*_FIELDS, "second", "lane")).replace("rank", "bucket")
 INSERT_WHOLE = f"INSERT INTO job ({_WHOLE}) VALUES ({', '.join('?' * (len(_FIELDS) + 2))})"  # noqa: S608
 

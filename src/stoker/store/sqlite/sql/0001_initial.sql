@@ -23,6 +23,7 @@ CREATE TABLE queue (
 -- to move them when their time comes.
 CREATE TABLE job (
     id           INTEGER PRIMARY KEY,
+    bare         INTEGER NOT NULL DEFAULT 0,    -- 1: all facts from weight on are as by default
     queue        INTEGER NOT NULL,
     name         TEXT    NOT NULL DEFAULT '',
     payload      BLOB,                          -- NULL: too long for the row, see body

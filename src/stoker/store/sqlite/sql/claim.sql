@@ -14,6 +14,12 @@ FROM job
 WHERE queue = ?1 AND state = 0 AND lane IS NULL AND bucket = ?2 AND due_at <= ?3
 ORDER BY due_at, second, id LIMIT ?4
 
+-- name: bare_in_bucket
+-- BARE_COLUMNS
+FROM job -- as above, without the facts that a bare job has by default
+WHERE queue = ?1 AND state = 0 AND lane IS NULL AND bucket = ?2 AND due_at <= ?3
+ORDER BY due_at, second, id LIMIT ?4
+
 -- name: next_bucket_of_lane
 SELECT bucket FROM job
 WHERE queue = ?1 AND state = 0 AND lane = ?3 AND bucket > ?2
@@ -40,5 +46,5 @@ FROM job WHERE id = ?
 
 -- name: start
 UPDATE job SET state = 1, token = ?1, session = ?2, until = ?3, started_at = ?4,
-    attempt = attempt + 1, revision = revision + 1, progress = 0.0
+    attempt = attempt + 1, revision = revision + 1, progress = 0.0, bare = 0
 WHERE id IN (SELECT value FROM json_each(?5))

@@ -30,7 +30,8 @@ UPDATE job SET
     finished_children = finished_children + (?2 = 3),
     failed_children = failed_children + (?2 = 4),
     cancelled_children = cancelled_children + (?2 = 5),
-    revision = revision + 1
+    revision = revision + 1,
+    bare = 0
 WHERE id = ?1 RETURNING
 
 -- name: note_revision
