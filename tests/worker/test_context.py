@@ -194,7 +194,7 @@ def test_a_worker_that_lost_its_lease_cannot_update_the_job(app: Stoker, hire: H
 
     job = late.enqueue("first")
     hire(chores=False)
-    until(lambda: job.job.ended)
+    until(lambda: complaints and job.job.ended)
     assert complaints == [f"job {job.id} is no longer yours; stop working on it"] * 2
     assert job.job.payload == b'{"word":"first"}'
 

@@ -58,6 +58,7 @@ def test_nothing_is_reported_of_a_handler_that_stopped_for_a_lost_session(
     app.desk.store.retire(lost)
     until(lambda: worker.finished == 1)
     assert (job.state, job.job.session, job.job.error) == (State.RUNNING, lost, None)
+    worker.stop()
     run_chores(app.desk.clerk, "watch")
     assert (job.job.crashes, job.job.attempt) == (1, 1)
     assert job.job.error == f"worker lost in try 1: session {lost} is gone"
