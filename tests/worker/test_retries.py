@@ -25,6 +25,7 @@ from stoker import (
     fixed,
     never,
 )
+from stoker.testing import harness
 from stoker.watch import run_chores
 from stoker.worker.tasks import RetryHandler
 from tests.worker.conftest import Hire
@@ -212,22 +213,23 @@ def test_a_job_that_failed_elsewhere_may_be_given_up_without_running(
     assert ran == []
 
 
-def test_each_failure_elsewhere_counts_as_a_try(app: Stoker, hire: Hire) -> None:
-    asked: list[int] = []
+def test_each_failure_elsewhere_counts_as_a_try() -> None:
+    app, asked, ran = Stoker("memory:"), list[int](), list[int]()
 
     def ask(job: Job, failure: Failure) -> bool:
         asked.append(job.attempt)
         return job.attempt < 3
 
-    @app.task(retry=ask, timeout="1ms")
+    @app.task(retry=ask, timeout="1m")
     def work() -> None:
-        until(lambda: app.desk.store.now() > (current().job.until or 0))
-        run_chores(app.desk.clerk, "watch")
+        ran.append(current().attempt)
+        stoker.clock.advance("1m")
 
-    job = work.enqueue()
-    hire(chores=False)
-    assert ended(job).state is State.FAILED
-    assert asked == [1, 2, 3]
+    with harness(app) as stoker:
+        job = work.enqueue()
+        stoker.drain()
+        assert job.state is State.FAILED
+    assert (ran, asked) == ([1, 2, 3], [1, 2, 3])
 
 
 def test_a_job_whose_retry_handler_is_not_known_here_is_put_off(app: Stoker, hire: Hire) -> None:
