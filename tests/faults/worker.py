@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from stoker.desk import Desk
 from stoker.errors import Refused, StokerError, StoreError
-from stoker.kernel.job import Job
+from stoker.kernel.job import Job, State
 from stoker.kernel.outcome import Failed, Finished, Released
 from stoker.kernel.retry import Failure
 from stoker.store import Claim
@@ -146,15 +146,15 @@ class Worker:
         self._journal.write(Try(at=now, job=job.id, token=token, what=what))
         return job, outcome
 
-    def _note_ruling(self, job: Job, result: Job | StokerError) -> None:
+    def _note_ruling(self, job: Job, result: Job | StokerError | None) -> None:
         now, token = self._desk.store.now(), job.token
         assert token is not None
         if isinstance(result, StokerError):
             ruling = Ruled(at=now, job=job.id, token=token, refused=result.code)
         else:
-            ruling = Ruled(
-                at=now, job=job.id, token=token, state=result.state, due_at=result.due_at
-            )
+            state = State.FINISHED if result is None else result.state
+            due_at = (result or job).due_at
+            ruling = Ruled(at=now, job=job.id, token=token, state=state, due_at=due_at)
         self._journal.write(ruling)
 
     def _take(self, request: Claim, session: int, grant: Sequence[Job] | None) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from stoker.errors import BadInput, IllegalMove
@@ -130,6 +130,54 @@ def test_a_finished_job_that_is_not_kept_is_deleted_and_its_parent_told() -> Non
     job = job_in(State.RUNNING, parent_id=2)
     change = rules.finish(job, now=NOW, settings=NOTHING_KEPT)
     assert change == Change(deletes=(job,), tallies=(Tally(2, State.FINISHED),))
+
+
+SIMPLE_FACTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "policy": st.sampled_from([Policy(), HOURLY, Policy(timeout=None)]),
+        "parent_id": st.sampled_from([None, 3]),
+        "open_children": st.integers(0, 1),
+        "result": st.sampled_from([None, b"old"]),
+        "error": st.sampled_from([None, "old"]),
+        "undecided": st.booleans(),
+        "cancel_requested": st.booleans(),
+        "key": st.sampled_from([None, "ann"]),
+        "weight": st.sampled_from([0, 1000]),
+    },
+)
+
+
+@given(SIMPLE_FACTS, st.sampled_from([None, b"new"]), st.sampled_from([NOTHING_KEPT, ALL_KEPT]))
+def test_jobs_that_simply_end_may_be_finished_together(
+    facts: dict[str, Any], result: bytes | None, settings: QueueSettings
+) -> None:
+    jobs = [job_in(State.RUNNING, id=number, **facts) for number in (7, 8)]
+    assume(rules.simply_ends(jobs[0]))
+    alone = [rules.finish(job, now=NOW, result=result, settings=settings) for job in jobs]
+    done = [(job, result) for job in jobs]
+    assert rules.finish_all(done, now=NOW, settings=settings) == alone[0] | alone[1]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"policy": HOURLY},
+        {"parent_id": 3},
+        {"open_children": 1},
+        {"result": b"old"},
+        {"error": "old"},
+        {"undecided": True},
+    ],
+)
+def test_a_job_with_more_to_see_to_does_not_simply_end(facts: dict[str, Any]) -> None:
+    assert not rules.simply_ends(job_in(State.RUNNING, **facts))
+    assert rules.simply_ends(job_in(State.RUNNING))
+
+
+@pytest.mark.parametrize("state", [state for state in State if state is not State.RUNNING])
+def test_only_a_running_job_simply_ends(state: State) -> None:
+    assert not rules.simply_ends(job_in(state))
 
 
 def test_a_finished_child_tells_its_parent() -> None:

@@ -342,7 +342,7 @@ def _report_many(desk: Desk, outcomes: list[tuple[Job, Outcome]], queues: Sequen
     return [_plain(result) for result in results], desk.dispatch.granted(grants[0])
 
 
-def _plain(result: Job | StokerError) -> Any:
+def _plain(result: Job | StokerError | None) -> Any:
     return (type(result), str(result)) if isinstance(result, StokerError) else result
 
 

@@ -265,7 +265,6 @@ def test_outcomes_that_gather_are_reported_in_one_trip(app: Stoker, hire: Hire) 
     store.passable.set()
     ended(*jobs)
     reports = [changes for changes, _ in store.trips if changes]
-    assert sum(reports) == 40
     assert len(reports) <= 2, "one was on its way when the others gathered"
 
 

@@ -17,7 +17,7 @@ from stoker.kernel import family
 from stoker.kernel.change import NOTHING, Change, applied
 from stoker.kernel.job import WAITS_FOR_CHILDREN, WAITS_FOR_PARENT, Job, State
 from stoker.kernel.queue import DEFAULTS, QueueSettings
-from stoker.store import Answer, Claim, Filter, Receipt, Store
+from stoker.store import Claim, Filter, Receipt, Store
 from stoker.store.coalescer import Coalescer
 
 _ROUNDS = 20
@@ -36,6 +36,16 @@ class Decision(NamedTuple):
 
 
 Result = Job | StokerError
+Grants = Sequence[Sequence[Job] | None]
+
+
+class Decided(NamedTuple):
+    """What became of many decisions, and of what went along with them."""
+
+    results: list[Result]
+    grants: Grants = ()
+    along: bool = True
+    """Was the Change that went along committed?"""
 
 
 class Clerk:
@@ -60,32 +70,39 @@ class Clerk:
         born: list[int] | None = None,
     ) -> Job:
         """Decide about one job; raises what stands in the way."""
-        (result,), _ = self.decide_all([Decision(job_id, rule, held, born)])
+        (result,) = self.decide_all([Decision(job_id, rule, held, born)]).results
         if isinstance(result, StokerError):
             raise result
         return result
 
     def decide_all(
-        self, decisions: Sequence[Decision], claims: Sequence[Claim] = ()
-    ) -> tuple[list[Result], Sequence[Sequence[Job] | None]]:
-        """Decide about many jobs, each on its own, and claim others in the same step."""
+        self, decisions: Sequence[Decision], claims: Sequence[Claim] = (), along: Change = NOTHING
+    ) -> Decided:
+        """Decide about many jobs, each on its own; `along` is committed and others are claimed
+        in the same step."""
         results: dict[int, Result] = {}
         copies = {i: d.held for i, d in enumerate(decisions) if d.held is not None}
         todo = list(range(len(decisions)))
-        grants: Sequence[Sequence[Job] | None] = ()
+        company = [] if along is NOTHING else [along]
+        grants: Grants = ()
+        committed = True
         for _ in range(_ROUNDS):
             self._read_missing(decisions, copies, todo, results)
             changes = self._changes(decisions, copies, todo, results)
-            if changes or claims:
-                answer = self.transact([change for _, change in changes], claims)
-                grants, claims = grants or answer.grants, ()
-                self._record(decisions, changes, answer, copies, results)
+            if company or changes or claims:
+                answer = self.transact([*company, *(change for _, change in changes)], claims)
+                receipts = answer.receipts
+                if company:
+                    committed, receipts = receipts[0].ok, receipts[1:]
+                grants = grants or answer.grants
+                company, claims = [], ()
+                self._record(decisions, changes, receipts, copies, results)
             todo = [i for i in todo if i not in results]
             if not todo:
                 break
         for i in todo:
             results[i] = Contended(f"job {decisions[i].job_id} keeps changing; try again")
-        return [results[i] for i in range(len(decisions))], grants
+        return Decided([results[i] for i in range(len(decisions))], grants, committed)
 
     def _read_missing(
         self,
@@ -131,11 +148,11 @@ class Clerk:
         self,
         decisions: Sequence[Decision],
         changes: list[tuple[int, Change]],
-        answer: Answer,
+        receipts: Sequence[Receipt],
         copies: dict[int, Job],
         results: dict[int, Result],
     ) -> None:
-        for (i, change), receipt in zip(changes, answer.receipts, strict=True):
+        for (i, change), receipt in zip(changes, receipts, strict=True):
             if receipt.ok:
                 after = results[i] = _after(copies[i], change)
                 born = decisions[i].born

@@ -86,7 +86,7 @@ class Control:
         return self._many(job_ids, control.delete)
 
     def _many(self, job_ids: Iterable[int], rule: Callable[[Job], Change]) -> list[Result]:
-        return self._clerk.decide_all([Decision(job_id, rule) for job_id in job_ids])[0]
+        return self._clerk.decide_all([Decision(job_id, rule) for job_id in job_ids]).results
 
     def reply(self, key: str, answer: bytes) -> Reply:
         """An answer from outside: it goes to the job that waits for it, or is kept a while."""

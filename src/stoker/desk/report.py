@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from stoker.desk.clerk import Clerk, Decision, Result
+from stoker.desk.clerk import Clerk, Decision, Grants, Result
 from stoker.kernel import rules
-from stoker.kernel.change import Change
+from stoker.kernel.change import NOTHING, Change
 from stoker.kernel.control import edit
 from stoker.kernel.job import REPLY_PREFIX, Job
 from stoker.kernel.outcome import Awaits, Failed, Finished, Outcome, Released, change_for
@@ -23,15 +23,44 @@ class Report:
 
     def many(
         self, outcomes: Sequence[tuple[Job, Outcome]], claims: Sequence[Claim] = ()
-    ) -> tuple[list[Result], Sequence[Sequence[Job] | None]]:
-        """Report many at once, and claim the next ones in the same step."""
+    ) -> tuple[list[Result | None], Grants]:
+        """Report many at once, and claim the next ones in the same step.
+
+        Gives for each the job as it is then, or what stood in its way; None: it has simply ended.
+        """
         # One moment for all: jobs that say the same are then written as one.
         now = self._clerk.store.now()
-        decisions = [
+        simple = _simple_ends(outcomes)
+        others = sorted(set(range(len(outcomes))).difference(simple))
+        along = self._ended([outcomes[i] for i in simple], now)
+        decided = self._clerk.decide_all(self._decisions(outcomes, others, now), claims, along)
+        results: list[Result | None] = [None] * len(outcomes)
+        _put(results, others, decided.results)
+        if not decided.along:
+            # Some job has moved on: ask about each on its own.
+            apart = self._clerk.decide_all(self._decisions(outcomes, simple, now))
+            _put(results, simple, apart.results)
+        return results, decided.grants
+
+    def _ended(self, outcomes: Sequence[tuple[Job, Outcome]], now: int) -> Change:
+        by_queue: dict[str, list[tuple[Job, bytes | None]]] = {}
+        for job, outcome in outcomes:
+            assert isinstance(outcome, Finished)
+            by_queue.setdefault(job.queue, []).append((job, outcome.result))
+        change = NOTHING
+        for queue, done in by_queue.items():
+            ended = rules.finish_all(done, now=now, settings=self._clerk.settings(queue))
+            change = ended if change is NOTHING else change | ended
+        return change
+
+    def _decisions(
+        self, outcomes: Sequence[tuple[Job, Outcome]], places: Sequence[int], now: int
+    ) -> list[Decision]:
+        told = (outcomes[i] for i in places)
+        return [
             Decision(job.id, partial(self._change, outcome=outcome, now=now), job)
-            for job, outcome in outcomes
+            for job, outcome in told
         ]
-        return self._clerk.decide_all(decisions, claims)
 
     def _change(self, job: Job, outcome: Outcome, now: int) -> Change:
         clerk = self._clerk
@@ -92,3 +121,19 @@ class Report:
     def wait(self, job: Job, awaits: Awaits) -> Job:
         """Wait for an answer from outside, holding no worker."""
         return self._one(job, awaits)
+
+
+def _simple_ends(outcomes: Sequence[tuple[Job, Outcome]]) -> list[int]:
+    """The places of reports that one Change can hold: jobs that just end, none of them twice."""
+    simple = [
+        i
+        for i, (job, outcome) in enumerate(outcomes)
+        if type(outcome) is Finished and outcome.payload is None and rules.simply_ends(job)
+    ]
+    distinct = {outcomes[i][0].id for i in simple}
+    return simple if len(distinct) == len(simple) else []
+
+
+def _put(results: list[Result | None], places: Sequence[int], found: Sequence[Result]) -> None:
+    for i, result in zip(places, found, strict=True):
+        results[i] = result

@@ -21,7 +21,7 @@ def ended(job: Job, state: State, *, now: int, settings: QueueSettings, **news: 
     tallies = tally(job, state)
     if kept_for == 0:
         return Change(deletes=(job,), tallies=tallies)
-    fields = _last_facts(state, now, kept_for)
+    fields = last_facts(state, now, kept_for)
     if job.waits_for is not None:
         news["waits_for"] = None
     if job.undecided:
@@ -30,7 +30,7 @@ def ended(job: Job, state: State, *, now: int, settings: QueueSettings, **news: 
 
 
 @lru_cache(maxsize=64)
-def _last_facts(state: State, now: int, kept_for: int | None) -> dict[str, Any]:
+def last_facts(state: State, now: int, kept_for: int | None) -> dict[str, Any]:
     """What all jobs that end so at this moment have in common. Shared, hence never changed."""
     until = None if kept_for is None else now + kept_for
     return {**NO_LEASE, "until": until, "state": state, "ended_at": now}

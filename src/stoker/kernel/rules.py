@@ -6,6 +6,7 @@ What happens to jobs from outside (cancel, edit, families ...) is in `kernel.con
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 from stoker.errors import BadInput, IllegalMove
 from stoker.kernel import lifecycle
 from stoker.kernel.change import Change, Note, NoteWrite, Touch, Write
-from stoker.kernel.ending import NO_LEASE, ended
+from stoker.kernel.ending import NO_LEASE, ended, last_facts
 from stoker.kernel.job import (
     CANCELLED,
     FAILED,
@@ -107,6 +108,32 @@ def finish(
             news["error"] = f"it cannot repeat: {error}"
     lifecycle.check("finish", job, FINISHED)
     return ended(job, FINISHED, now=now, settings=settings, **news)
+
+
+def simply_ends(job: Job) -> bool:
+    """Whether finishing the job ends it and touches nothing else."""
+    return (
+        job.state is RUNNING
+        and job.policy.repeat is None
+        and job.parent_id is None
+        and not job.open_children
+        and job.result is None
+        and job.error is None
+        and not job.undecided
+    )
+
+
+def finish_all(
+    done: Sequence[tuple[Job, bytes | None]], *, now: int, settings: QueueSettings = DEFAULTS
+) -> Change:
+    """`finish` for many jobs of a queue that simply end, each with its result: one Change."""
+    if settings.retention.finished == 0:
+        return Change(deletes=tuple([job for job, _ in done]))
+    facts = last_facts(FINISHED, now, settings.retention.finished)
+    writes = [
+        Write(job, facts if result is None else {**facts, "result": result}) for job, result in done
+    ]
+    return Change(writes=tuple(writes))
 
 
 def _news(job: Job, result: bytes | None, payload: bytes | None) -> dict[str, Any]:

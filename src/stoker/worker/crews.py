@@ -12,7 +12,6 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from queue import Empty, SimpleQueue
 from typing import NamedTuple, Protocol
 
 from stoker.kernel.outcome import Outcome
@@ -55,15 +54,20 @@ class Runs(Protocol):
 
 
 class ThreadCrew:
-    """Sync handlers, each runner a thread."""
+    """Sync handlers, each runner a thread.
+
+    A runner that finds more to do than it has taken wakes one other: handlers that are over in
+    no time are run by a few threads, without switching between many.
+    """
 
     def __init__(self, performer: Runs, runners: int, done: Done) -> None:
         self._performer = performer
         self._done = done
-        self._inbox: SimpleQueue[Assignment | None] = SimpleQueue()
+        self._inbox: deque[Assignment] = deque()
+        self._asleep: deque[threading.Lock] = deque()
         self._hired = itertools.count(1)
-        self._runners = runners
         self._entrusted: set[Assignment] = set()
+        self._closed = False
         for _ in range(runners):
             self._hire()
 
@@ -73,15 +77,35 @@ class ThreadCrew:
 
     def submit(self, assignments: Sequence[Assignment]) -> None:
         self._entrusted.update(assignments)
-        for assignment in assignments:
-            self._inbox.put(assignment)
+        self._inbox.extend(assignments)
+        self._wake_one()
 
     def _run(self) -> None:
-        while (assignment := self._inbox.get()) is not None:
+        while (assignment := self._next()) is not None:
             outcome = self._performer.run(assignment.task, assignment.context)
             if not self._discharged(assignment):
                 return  # somebody else was hired in this runner's place
             self._done(assignment, outcome)
+
+    def _next(self) -> Assignment | None:
+        """What to do next, however long it takes to come; None: go home."""
+        bell = threading.Lock()
+        while not self._closed:
+            assignment = _taken(self._inbox)
+            if self._inbox:
+                self._wake_one()
+            if assignment is not None:
+                return assignment
+            bell.acquire(blocking=False)
+            self._asleep.append(bell)
+            if self._inbox or self._closed:
+                self._wake_one()  # it came while we went to sleep; whoever wakes will see to it
+            bell.acquire()
+        return None
+
+    def _wake_one(self) -> None:
+        with contextlib.suppress(IndexError):
+            self._asleep.pop().release()
 
     def _discharged(self, assignment: Assignment) -> bool:
         try:
@@ -91,13 +115,7 @@ class ThreadCrew:
         return True
 
     def take_back(self) -> list[Assignment]:
-        unbegun = []
-        with contextlib.suppress(Empty):
-            while True:
-                assignment = self._inbox.get_nowait()
-                if assignment is not None and self._discharged(assignment):
-                    unbegun.append(assignment)
-        return unbegun
+        return [each for each in _all_taken(self._inbox) if self._discharged(each)]
 
     def interrupt(self, assignment: Assignment) -> bool:
         # Nothing stops a thread but itself. One that runs on after its time must not keep the
@@ -108,8 +126,21 @@ class ThreadCrew:
         return False
 
     def close(self) -> None:
-        for _ in range(self._runners):
-            self._inbox.put(None)
+        self._closed = True
+        while self._asleep:
+            self._wake_one()
+
+
+def _taken(inbox: deque[Assignment]) -> Assignment | None:
+    """The foremost of an inbox that others take from too."""
+    try:
+        return inbox.popleft()
+    except IndexError:
+        return None
+
+
+def _all_taken(inbox: deque[Assignment]) -> list[Assignment]:
+    return list(iter(lambda: _taken(inbox), None))
 
 
 class LoopCrew:
@@ -157,9 +188,8 @@ class LoopCrew:
         assert me is not None
         turns = 0
         while not self._closing.is_set():
-            try:
-                assignment = self._inbox.popleft()
-            except IndexError:
+            assignment = _taken(self._inbox)
+            if assignment is None:
                 waiting = self._loop.create_future()
                 self._idle.append(waiting)
                 await waiting
@@ -175,13 +205,7 @@ class LoopCrew:
                 await asyncio.sleep(0)  # handlers that never wait must not starve those that do
 
     def take_back(self) -> list[Assignment]:
-        unbegun = []
-        while self._inbox:
-            try:
-                unbegun.append(self._inbox.popleft())
-            except IndexError:
-                break
-        return unbegun
+        return _all_taken(self._inbox)
 
     def interrupt(self, assignment: Assignment) -> bool:
         self._loop.call_soon_threadsafe(self._cancel, assignment)

@@ -29,6 +29,7 @@ from stoker.worker.tasks import Definition, Tasks
 logger = logging.getLogger("stoker.worker")
 
 _AHEAD_SECONDS = 0.03
+_PACE_SECONDS = 0.002
 _MOST_AHEAD = 500
 _MOST_IN_HAND = 2000
 _LONGEST_SLEEP = 5.0
@@ -188,16 +189,20 @@ class Ferry:
             logger.error("the outcome of job %d was refused: %s", job.id, error)
 
     def _hand_out(self, jobs: list[Job]) -> None:
-        by_crew: dict[int, tuple[Crew, list[Assignment]]] = {}
+        desk = self._desk
+        by_crew: dict[Crew, list[Assignment]] = {}
+        spots: dict[str, tuple[Definition, list[Assignment]]] = {}
         for job in jobs:
-            task = self._tasks.get(job.name)
-            if task is None:
-                self._put_off(job)
-                continue
-            assignment = Assignment(task, Context(job, self._desk))
-            crew = self._crew_for(task)
-            by_crew.setdefault(id(crew), (crew, []))[1].append(assignment)
-        for crew, assignments in by_crew.values():
+            spot = spots.get(job.name)
+            if spot is None:
+                task = self._tasks.get(job.name)
+                if task is None:
+                    self._put_off(job)
+                    continue
+                spot = spots[job.name] = (task, by_crew.setdefault(self._crew_for(task), []))
+            task, assignments = spot
+            assignments.append(Assignment(task, Context(job, desk)))
+        for crew, assignments in by_crew.items():
             if self._take_in(assignments):
                 crew.submit(assignments)
 
@@ -242,7 +247,11 @@ class Ferry:
 
 
 class _Pace:
-    """How fast jobs are done here, and hence how many to have at hand."""
+    """How fast jobs are done here, and hence how many to have at hand.
+
+    A faster pace is believed at once, a slower one bit by bit: too many jobs in hand are given
+    back when it turns out, too few keep the crews waiting.
+    """
 
     def __init__(self) -> None:
         self._rate = 0.0
@@ -253,9 +262,10 @@ class _Pace:
         self._counted += done
         now = time.monotonic()
         passed = now - self._since
-        if passed > _AHEAD_SECONDS:
-            weight = passed / (passed + _AHEAD_SECONDS)
-            self._rate += (self._counted / passed - self._rate) * weight
+        if passed > _PACE_SECONDS:
+            rate = self._counted / passed
+            weight = 1.0 if rate > self._rate else passed / (passed + _AHEAD_SECONDS)
+            self._rate += (rate - self._rate) * weight
             self._since, self._counted = now, 0
 
     def ahead(self) -> int:

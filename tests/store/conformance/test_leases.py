@@ -116,7 +116,7 @@ def test_of_two_workers_that_report_in_one_step_the_late_one_is_refused(
     results, _ = desk.report.many(reports)
     by_token = {job.token: result for (job, _), result in zip(reports, results, strict=True)}
     assert isinstance(by_token[late.token], LeaseLost)
-    assert isinstance(by_token[right.token], Job)
+    assert not isinstance(by_token[right.token], LeaseLost)
     assert (seen(desk, right.id).state, seen(desk, right.id).result) == (State.FINISHED, b"right")
 
 
@@ -149,6 +149,32 @@ def test_a_second_finish_of_the_same_copy_is_refused_within_one_step(desk: Desk)
     assert isinstance(results[0], Job)
     assert isinstance(results[1], LeaseLost)
     assert seen(desk, job.id).result == b"first"
+
+
+def test_a_job_that_is_reported_twice_as_done_is_refused_once(desk: Desk) -> None:
+    job = running(desk)
+    results, _ = desk.report.many([(job, Finished()), (job, Finished())])
+    assert isinstance(results[0], Job)
+    assert isinstance(results[1], LeaseLost)
+    assert seen(desk, job.id).revision == job.revision + 1
+
+
+@pytest.mark.parametrize("retention", [Retention(), _NOTHING_KEPT])
+def test_one_late_report_among_many_is_the_only_one_refused(
+    desk: Desk, clock: VirtualClock, retention: Retention
+) -> None:
+    desk.control.adjust("q", retention=retention)
+    jobs = [running(desk) for _ in range(5)]
+    desk.report.release(jobs[2])
+    (lease,) = desk.dispatch.claim(["q"])
+    results, _ = desk.report.many([(job, Finished()) for job in jobs])
+    assert [isinstance(result, LeaseLost) for result in results] == [n == 2 for n in range(5)]
+    assert seen(desk, jobs[2].id) == lease
+    left = [desk.store.get([job.id]).get(job.id) for job in jobs if job is not jobs[2]]
+    expected = None if retention is _NOTHING_KEPT else State.FINISHED
+    assert {job and job.state for job in left} == {expected}
+    (view,) = desk.store.survey(["q"])
+    assert (view.counts[State.RUNNING], view.used) == (1, 1000)
 
 
 # -- news that do not end the lease --------------------------------------------------------

@@ -97,7 +97,8 @@ class _Starter:
     def __init__(self, tx: Transaction, request: Claim) -> None:
         self._tx = tx
         self._request = request
-        self._samples: dict[int, tuple[Policy, Job, Row]] = {}
+        self._samples: dict[Policy, Job] = {}
+        self._bare: dict[tuple[int, int | str | None], tuple[str, Policy, Row]] = {}
 
     def start(self, row: Row) -> Job:
         if len(row) == _BARE:
@@ -105,7 +106,7 @@ class _Starter:
                 return self._start_bare(row)
             row = self._tx.connection.execute(_SQL["job"], (row[ID],)).get
         facts = self._tx.read_job.facts(row)
-        _, sample, _ = self._sample(facts[POLICY])
+        sample = self._sample(facts[POLICY])
         facts[STATE] = RUNNING
         facts[TOKEN] = sample.token
         facts[SESSION] = sample.session
@@ -118,25 +119,31 @@ class _Starter:
 
     def _start_bare(self, row: Row) -> Job:
         queue, name, payload, form, job_id, _, rank, due_at, stored, created, scheduled, _ = row
+        common = self._bare.get((queue, stored))
+        if common is None:
+            common = self._bare[queue, stored] = self._in_common(queue, stored)
+        queue_name, policy, rest = common
+        form = FORMATS[form]
+        first = (queue_name, name, payload, form, job_id, RUNNING, rank, due_at, policy, created)
+        return Job(*first, scheduled, *rest)
+
+    def _in_common(self, queue: int, stored: int | str | None) -> tuple[str, Policy, Row]:
         reader = self._tx.read_job
         policy = reader.policy(stored)
-        _, _, rest = self._sample(policy)
-        first = (reader.queue_name(queue), name, payload, FORMATS[form], job_id, RUNNING)
-        return Job(*first, rank, due_at, policy, created, scheduled, *rest)
+        started = msgspec.structs.astuple(self._sample(policy))
+        return reader.queue_name(queue), policy, started[WEIGHT:]
 
-    def _sample(self, policy: Policy) -> tuple[Policy, Job, Row]:
-        sample = self._samples.get(id(policy))
+    def _sample(self, policy: Policy) -> Job:
+        sample = self._samples.get(policy)
         if sample is None:
             asked = self._request
-            job = rules.start(
+            sample = self._samples[policy] = rules.start(
                 Job("", policy=policy),
                 now=self._tx.now,
                 token=asked.token,
                 session=asked.session,
                 visibility=asked.visibility,
             )
-            sample = (policy, job, msgspec.structs.astuple(job)[WEIGHT:])
-            self._samples[id(policy)] = sample
         return sample
 
 

@@ -1,8 +1,8 @@
 """Committing Changes, each whole or not at all, inside one transaction.
 
 Two shapes are so common that runs of them have a short way: new jobs without names of their own,
-and single guarded writes of keyless jobs (what a worker reports). All else is guarded first and
-then applied, job by job.
+and guarded writes or deletes of keyless jobs (what a worker reports). All else is guarded first
+and then applied, job by job.
 """
 
 from __future__ import annotations
@@ -59,14 +59,20 @@ _Way = Callable[[Transaction, list[Change]], Iterable[Receipt]]
 def _way_of(change: Change) -> _Way:
     if change.touches or change.tallies or change.queues or change.notes:
         return _one_by_one
-    if change.writes:
-        alone = len(change.writes) == 1 and not change.inserts and not change.deletes
-        return _write_run if alone and _is_simple(change.writes[0]) else _one_by_one
+    if bool(change.inserts) + bool(change.writes) + bool(change.deletes) != 1:
+        return _one_by_one
     if change.inserts:
-        named = change.deletes or any(names_held(job) for job in change.inserts)
-        return _one_by_one if named else _insert_run
-    alone = len(change.deletes) == 1
-    return _delete_run if alone and _is_plain(change.deletes[0]) else _one_by_one
+        return _one_by_one if any(map(names_held, change.inserts)) else _insert_run
+    if change.writes:
+        samples = (next(run) for _, run in groupby(change.writes, key=_sameness))
+        return _write_run if all(map(_is_simple, samples)) else _one_by_one
+    return _delete_run if all(map(_is_plain, change.deletes)) else _one_by_one
+
+
+def _sameness(write: Write) -> tuple[Any, ...]:
+    """Of writes the same in this, all are simple or none."""
+    job = write.job
+    return (write.set, job.state, job.key, job.weight, job.unique_key)
 
 
 def _is_simple(write: Write) -> bool:
@@ -97,22 +103,22 @@ def _insert_run(tx: Transaction, changes: list[Change]) -> Iterator[Receipt]:
 
 
 def _write_run(tx: Transaction, changes: list[Change]) -> list[Receipt]:
-    writes = [change.writes[0] for change in changes]
+    writes = [write for change in changes for write in change.writes]
     alike = [list(run) for _, run in groupby(writes, key=_likeness)]
     if _all_pass(tx, len(writes), lambda: _update_together(tx, alike)):
         for run in alike:
             _enter_moves(tx, run[0], len(run))
-        return [OK] * len(writes)
-    return [_update_guarded(tx, write) for write in writes]
+        return [OK] * len(changes)
+    return list(_one_by_one(tx, changes))
 
 
 def _delete_run(tx: Transaction, changes: list[Change]) -> list[Receipt]:
-    jobs = [change.deletes[0] for change in changes]
+    jobs = [job for change in changes for job in change.deletes]
     if _all_pass(tx, len(jobs), lambda: _delete_together(tx, jobs)):
         for job in jobs:
             tx.books.enter(job, -1)
-        return [OK] * len(jobs)
-    return [_delete_guarded(tx, job) for job in jobs]
+        return [OK] * len(changes)
+    return list(_one_by_one(tx, changes))
 
 
 def _all_pass(tx: Transaction, count: int, run: Callable[[], None]) -> bool:
@@ -161,14 +167,6 @@ def _guarded_row(write: Write) -> Row:
     return (*write.set.values(), job.id, job.revision, job.token)
 
 
-def _update_guarded(tx: Transaction, write: Write) -> Receipt:
-    tx.connection.execute(_guarded_update(tuple(write.set)), _guarded_row(write))
-    if not tx.connection.changes():
-        return Receipt(ok=False, stale=(write.job.id,))
-    _enter_moves(tx, write, 1)
-    return OK
-
-
 def _enter_moves(tx: Transaction, write: Write, count: int) -> None:
     job = write.job
     units = _load_after(write) - load(job)
@@ -179,14 +177,6 @@ def _enter_moves(tx: Transaction, write: Write, count: int) -> None:
 def _delete_together(tx: Transaction, jobs: list[Job]) -> None:
     rows = [(job.id, job.revision, job.token) for job in jobs]
     tx.connection.executemany(_SQL["drop_job_guarded"], rows)
-
-
-def _delete_guarded(tx: Transaction, job: Job) -> Receipt:
-    tx.connection.execute(_SQL["drop_job_guarded"], (job.id, job.revision, job.token))
-    if not tx.connection.changes():
-        return Receipt(ok=False, stale=(job.id,))
-    tx.books.enter(job, -1)
-    return OK
 
 
 @cache
