@@ -26,7 +26,8 @@ from stoker.kernel.retry import Custom, Never, RetryPolicy
 from stoker.kernel.retry_forms import parse_retry
 from stoker.kernel.window import Windows, parse_windows
 from stoker.store import Filter
-from stoker.store.open import open_store
+from stoker.store.open import DEFAULT_STORE, open_store
+from stoker.store.twins import names_held
 from stoker.worker.context import Context
 from stoker.worker.performing import Middleware
 from stoker.worker.tasks import Definition, Place, RetryHandler, Tasks
@@ -37,8 +38,6 @@ R = TypeVar("R")
 E = TypeVar("E", bound=enum.Enum)
 
 Duration = str | int | float | timedelta
-
-DEFAULT_STORE = "sqlite:///stoker.db"
 
 
 class MakesTask(Protocol):
@@ -160,15 +159,26 @@ class Stoker:
 
     def enqueue_many(self, calls: Sequence[Call]) -> list[JobHandle[Any]]:
         """Take many calls in at once, all or none, in one durable step."""
-        policies = {call.if_exists for call in calls}
-        if len(policies) > 1:
+        if not calls:
+            return []
+        task = calls[0].task
+        if all(call.task is task for call in calls) and not names_held(task.template()):
+            return self._enqueue_copies(task, [call.payload for call in calls])
+        if len({call.task.if_exists for call in calls}) > 1:
             raise BadInput("all calls of one enqueue_many must have the same if_exists")
-        twin = policies.pop() if policies else Twin.RETURN
-        placements = self.desk.intake.enqueue_many([call.job for call in calls], twin=twin)
+        jobs = [call.job for call in calls]
+        placements = self.desk.intake.enqueue_many(jobs, twin=task.if_exists)
         return [
             JobHandle(self, placed.id, call.task.returns, fresh=placed.fresh)
             for call, placed in zip(calls, placements, strict=True)
         ]
+
+    def _enqueue_copies(
+        self, task: Task[..., Any], payloads: Sequence[bytes]
+    ) -> list[JobHandle[Any]]:
+        ids = self.desk.intake.enqueue_copies(task.template(), payloads)
+        returns = task.returns
+        return [JobHandle(self, job_id, returns) for job_id in ids]
 
     def job(self, job_id: int) -> JobHandle[Any]:
         """A handle on a job by its id."""

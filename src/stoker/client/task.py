@@ -84,8 +84,12 @@ class Call(NamedTuple):
     """
 
     task: Task[..., Any]
-    job: Job
-    if_exists: Twin
+    payload: bytes
+
+    @property
+    def job(self) -> Job:
+        """The job it would be."""
+        return msgspec.structs.replace(self.task.template(), payload=self.payload)
 
 
 class Task(Generic[P, R]):
@@ -118,6 +122,7 @@ class Task(Generic[P, R]):
         self._definition = definition
         self._function = function
         self._options = options or Options()
+        self._template = self._make_template()
         self.name = definition.name
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
@@ -157,8 +162,7 @@ class Task(Generic[P, R]):
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
         """The call as a value, for `Stoker.enqueue_many` or `Context.spawn`."""
-        payload = self._definition.codec.encode(args, kwargs)
-        return Call(self, self._job(payload), self._options.if_exists)
+        return Call(self, self._definition.codec.encode(args, kwargs))
 
     def options(
         self,
@@ -194,21 +198,29 @@ class Task(Generic[P, R]):
         """The type the function returns, if it says so."""
         return self._definition.returns
 
-    def _job(self, payload: bytes) -> Job:
+    @property
+    def if_exists(self) -> Twin:
+        """What is done when there is a job of the same unique key or reference."""
+        return self._options.if_exists
+
+    def template(self) -> Job:
+        """The job that a call made now would be, without its arguments."""
+        delay = self._options.delay
+        if delay is None:
+            return self._template
+        return msgspec.structs.replace(self._template, due_at=self._app.desk.store.now() + delay)
+
+    def _make_template(self) -> Job:
         task, said = self._definition, self._options
         policy = task.policy
         if said.timeout is not None:
             policy = msgspec.structs.replace(policy, timeout=said.timeout)
-        due_at = said.at or 0
-        if said.delay is not None:
-            due_at = self._app.desk.store.now() + said.delay
         return Job(
             said.queue or task.queue,
             task.name,
-            payload,
-            task.codec.format,
+            format=task.codec.format,
             rank=said.rank or 0,
-            due_at=due_at,
+            due_at=said.at or 0,
             policy=policy,
             weight=1000 if said.weight is None else units(said.weight),
             key=said.key,

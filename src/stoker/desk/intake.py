@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stoker.desk.clerk import Clerk, twin_error
-from stoker.errors import Contended
+from stoker.errors import BadInput, Contended
 from stoker.kernel import control, family
-from stoker.kernel.change import Change
+from stoker.kernel.change import Change, Copies
 from stoker.kernel.job import Job, State
 from stoker.store.twins import names_held
 
@@ -93,6 +93,15 @@ class Intake:
                         jobs[aliases[i]] = _REPLACE(jobs[aliases[i]], **_news(jobs[i]))
             left = [i for i in left if i not in placements and i not in aliases]
         raise Contended("the jobs' unique keys keep changing hands; try again")
+
+    def enqueue_copies(self, template: Job, payloads: Sequence[bytes]) -> Sequence[int]:
+        """Take in many jobs that differ in their payloads alone, all or none; gives their ids."""
+        if template.unique_key is not None or template.ref is not None:
+            raise BadInput("copies of a job cannot all have its unique key or reference")
+        if any(type(payload) is not bytes for payload in payloads):
+            raise BadInput("a payload must be bytes")
+        copies = Copies(self._drafted(template), payloads)
+        return self._clerk.transact([Change(inserts=copies)]).receipts[0].ids
 
     def spawn(self, parent: Job, children: Sequence[Job]) -> list[int]:
         """Children of a running or waiting job; `parent` is the worker's copy if it holds it."""

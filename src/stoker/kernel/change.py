@@ -7,13 +7,15 @@ fails nothing has happened and the decision has to be made again, on a fresh cop
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, overload
 
 import msgspec
 
 from stoker.kernel.job import Job, State
 from stoker.kernel.queue import QueueSettings
+
+_REPLACE = msgspec.structs.replace
 
 
 class Write(msgspec.Struct, frozen=True, gc=False):
@@ -59,10 +61,48 @@ class NoteWrite(msgspec.Struct, frozen=True, gc=False):
     expect: int | None = None
 
 
+class Copies(Sequence[Job]):
+    """New jobs that differ in their payloads alone: an engine may take them in as one.
+
+    To everybody else they are a sequence of jobs like any other. They have no names of their own.
+
+    >>> [job.payload for job in Copies(Job("mail"), [b"1", b"2"])]
+    [b'1', b'2']
+    """
+
+    __slots__ = ("payloads", "template")
+
+    def __init__(self, template: Job, payloads: Sequence[bytes]) -> None:
+        self.template = template
+        self.payloads = payloads
+
+    def __len__(self) -> int:
+        return len(self.payloads)
+
+    def __iter__(self) -> Iterator[Job]:
+        return (_REPLACE(self.template, payload=payload) for payload in self.payloads)
+
+    @overload
+    def __getitem__(self, place: int) -> Job: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Copies: ...
+
+    def __getitem__(self, place: int | slice) -> Job | Copies:
+        if isinstance(place, slice):
+            return Copies(self.template, self.payloads[place])
+        return _REPLACE(self.template, payload=self.payloads[place])
+
+
+def kinds(jobs: Sequence[Job]) -> Sequence[Job]:
+    """The same jobs, as far as they differ in more than their payloads."""
+    return (jobs.template,) if isinstance(jobs, Copies) else jobs
+
+
 class Change(msgspec.Struct, frozen=True, gc=False):
     """Everything one decision wants done: committed whole or not at all."""
 
-    inserts: tuple[Job, ...] = ()
+    inserts: Sequence[Job] = ()
     writes: tuple[Write, ...] = ()
     touches: tuple[Touch, ...] = ()
     tallies: tuple[Tally, ...] = ()
@@ -72,7 +112,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
     def __or__(self, other: Change) -> Change:
         return Change(
-            self.inserts + other.inserts,
+            (*self.inserts, *other.inserts),
             self.writes + other.writes,
             self.touches + other.touches,
             self.tallies + other.tallies,
@@ -87,4 +127,4 @@ NOTHING = Change()
 
 def applied(job: Job, write: Write) -> Job:
     """The job after the write, if the write's guard held."""
-    return msgspec.structs.replace(job, revision=job.revision + 1, **write.set)
+    return _REPLACE(job, revision=job.revision + 1, **write.set)

@@ -11,6 +11,9 @@ from stoker.errors import BadInput
 from stoker.store import Store
 from stoker.store.memory import MemoryStore
 
+DEFAULT_STORE = "sqlite:///stoker.db"
+"""The store of those who name none."""
+
 
 def open_store(url: str) -> Store:
     """The store a URL names.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stoker.kernel.change import Change
+from stoker.kernel.change import Change, kinds
 from stoker.kernel.job import QUEUED
 
 
@@ -17,7 +17,7 @@ def rings_of(changes: Iterable[Change]) -> set[str]:
     """Queues that got a job to run, now or later, and sessions asked to cancel one."""
     rung: set[str] = set()
     for change in changes:
-        for job in change.inserts:
+        for job in kinds(change.inserts):
             if job.state is QUEUED:
                 rung.add(job.queue)
         for write in change.writes:

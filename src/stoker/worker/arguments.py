@@ -23,6 +23,7 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 _FREE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 _CONTEXTS = (Context, Context | None)
+_ENCODE = msgspec.json.Encoder().encode
 
 
 class Codec(Protocol):
@@ -64,22 +65,29 @@ class JsonCodec:
             raise BadInput(
                 f"the task {name!r} has a parameter that cannot travel as JSON: {error}"
             ) from error
-        self._by_name = all(
-            p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
-            for p in self._signature.parameters.values()
-        )
+        parameters = self._signature.parameters.values()
+        self._by_name = all(p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) for p in parameters)
+        self._places = [p.name for p in parameters]
+        by_place = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
+        needed = sum(p.default is p.empty for p in parameters)
+        self._usual_counts = range(needed if by_place else 0, len(fields) + 1 if by_place else 0)
         self._empty = not fields
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         try:
-            given = self._signature.bind(*args, **kwargs).arguments
-            payload = msgspec.json.encode(given)
+            payload = _ENCODE(self._named(args, kwargs))
         except (TypeError, ValueError, RecursionError) as error:
             raise BadInput(
                 f"the task {self._name!r} cannot be called like this: {error}"
             ) from error
         self._check(payload)
         return payload
+
+    def _named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments by the names of their parameters."""
+        if not kwargs and len(args) in self._usual_counts:
+            return dict(zip(self._places, args, strict=False))  # the rest has defaults
+        return self._signature.bind(*args, **kwargs).arguments
 
     def _check(self, payload: bytes) -> Any:
         try:
@@ -93,7 +101,7 @@ class JsonCodec:
         if self._empty and payload == b"{}":
             return (), {}
         if payload.lstrip()[:1] == b"[":
-            payload = self._named(payload)
+            payload = self._from_list(payload)
         given = self._check(payload)
         values = {
             name: getattr(given, name)
@@ -106,7 +114,7 @@ class JsonCodec:
         bound.apply_defaults()  # else what comes behind a gap would lose its place
         return bound.args, bound.kwargs
 
-    def _named(self, payload: bytes) -> bytes:
+    def _from_list(self, payload: bytes) -> bytes:
         try:
             return self.encode(tuple(msgspec.json.decode(payload)), {})
         except msgspec.MsgspecError as error:

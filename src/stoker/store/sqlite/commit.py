@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from stoker.kernel.change import Change, NoteWrite, Tally, Touch, Write, applied
+from stoker.kernel.change import Change, Copies, NoteWrite, Tally, Touch, Write, applied, kinds
 from stoker.kernel.job import LIVE, QUEUED, RUNNING, WAITING, Job, load
 from stoker.store import OK, Receipt
 from stoker.store.files import statements
@@ -25,7 +25,10 @@ from stoker.store.sqlite.rows import (
     INLINE_BYTES,
     INSERT_WHOLE,
     Row,
+    copied_facts,
+    insert_copies,
     insert_plain,
+    is_plain,
     lane_of,
     order_columns,
     plain_row,
@@ -62,7 +65,7 @@ def _way_of(change: Change) -> _Way:
     if bool(change.inserts) + bool(change.writes) + bool(change.deletes) != 1:
         return _one_by_one
     if change.inserts:
-        return _one_by_one if any(map(names_held, change.inserts)) else _insert_run
+        return _one_by_one if any(map(names_held, kinds(change.inserts))) else _insert_run
     if change.writes:
         samples = (next(run) for _, run in groupby(change.writes, key=_sameness))
         return _write_run if all(map(_is_simple, samples)) else _one_by_one
@@ -94,6 +97,9 @@ def _is_plain(job: Job) -> bool:
 
 
 def _insert_run(tx: Transaction, changes: list[Change]) -> Iterator[Receipt]:
+    if len(changes) == 1:
+        yield Receipt(ids=tuple(_insert(tx, changes[0].inserts)))
+        return
     ids = _insert(tx, [job for change in changes for job in change.inserts])
     given = 0
     for change in changes:
@@ -259,6 +265,9 @@ def _insert(tx: Transaction, jobs: Sequence[Job]) -> range:
         return range(0)
     last = tx.connection.execute(_SQL["take_ids"], (len(jobs),)).get
     ids = range(last - len(jobs) + 1, last + 1)
+    if isinstance(jobs, Copies) and is_plain(jobs.template, max(map(len, jobs.payloads))):
+        _insert_copies(tx, jobs, ids)
+        return ids
     next_id = iter(ids)
     for (name, policy), run in groupby(jobs, key=attrgetter("queue", "policy")):
         book = tx.books.queue(name)
@@ -272,6 +281,20 @@ def _insert(tx: Transaction, jobs: Sequence[Job]) -> range:
                 plain.append(row)
         _insert_plain(tx, book, plain)
     return ids
+
+
+def _insert_copies(tx: Transaction, copies: Copies, ids: range) -> None:
+    job = copies.template
+    book = tx.books.queue(job.queue)
+    tx.books.add_plain(book, len(ids))
+    common = copied_facts(job, book.id, tx.policies.stored(tx.connection, job.policy))
+    done = 0
+    for size in _TOGETHER:
+        while done + size <= len(ids):
+            some = slice(done, done + size)
+            own = chain.from_iterable(zip(ids[some], copies.payloads[some], strict=True))
+            tx.connection.execute(insert_copies(book.settings.order, size), (*common, *own))
+            done += size
 
 
 def _insert_plain(tx: Transaction, book: QueueBook, rows: list[Row]) -> None:

@@ -55,12 +55,20 @@ def order_columns(rank: int, settings: QueueSettings) -> tuple[int, int]:
     return (0, rank) if settings.order is Order.TIME_RANK else (rank, 0)
 
 
-def plain_row(job: Job, job_id: int, queue: int, policy: int | str | None) -> Row | None:
-    """The values for `insert_plain` of a new job that has only the facts every job has; None if
-    it has others."""
-    facts = msgspec.structs.astuple(job)
+def is_plain(job: Job, payload_bytes: int) -> bool:
+    """Whether a new job has only the facts every job has, and a payload that fits into the row."""
+    return _are_plain(msgspec.structs.astuple(job), payload_bytes)
+
+
+def _are_plain(facts: Row, payload_bytes: int) -> bool:
     unusual = facts[STATE] or facts[_UNUSUAL_FROM:] != _NOTHING_UNUSUAL
-    if unusual or len(facts[PAYLOAD]) > INLINE_BYTES:
+    return not unusual and payload_bytes <= INLINE_BYTES
+
+
+def plain_row(job: Job, job_id: int, queue: int, policy: int | str | None) -> Row | None:
+    """The values for `insert_plain` of a plain job; None if it is none."""
+    facts = msgspec.structs.astuple(job)
+    if not _are_plain(facts, len(facts[PAYLOAD])):
         return None
     _, name, payload, form, _, _, rank, due_at, _, created_at, scheduled_at = facts[:_UNUSUAL_FROM]
     return (job_id, queue, name, payload, form, due_at, policy, created_at, scheduled_at, rank)
@@ -69,9 +77,29 @@ def plain_row(job: Job, job_id: int, queue: int, policy: int | str | None) -> Ro
 @cache
 def insert_plain(order: Order, count: int) -> str:
     """The statement that inserts so many plain jobs. A hundred at once cost half of one by one."""
+    return _insert_many(order, [_PLAIN_VALUES] * count)
+
+
+def copied_facts(job: Job, queue: int, policy: int | str | None) -> Row:
+    """The values for `insert_copies` that all copies of a plain job have in common."""
+    times = (job.due_at, policy, job.created_at, job.scheduled_at)
+    return (queue, job.name, job.format, *times, job.rank)
+
+
+@cache
+def insert_copies(order: Order, count: int) -> str:
+    """The statement that inserts so many copies: first what they have in common, then id and
+    payload of each."""
+    own = ((9 + 2 * copy, 10 + 2 * copy) for copy in range(count))
+    return _insert_many(
+        order,
+        [f"(?{id_}, 1, ?1, ?2, ?{body}, ?3, 0, ?4, ?5, ?6, ?7, ?8, 0)" for id_, body in own],
+    )
+
+
+def _insert_many(order: Order, values: list[str]) -> str:
     columns = "second, bucket" if order is Order.TIME_RANK else "bucket, second"
-    values = ", ".join([_PLAIN_VALUES] * count)
-    return f"INSERT INTO job ({_PLAIN}, {columns}) VALUES {values}"  # noqa: S608
+    return f"INSERT INTO job ({_PLAIN}, {columns}) VALUES {', '.join(values)}"  # noqa: S608
 
 
 def whole_row(

@@ -1,0 +1,90 @@
+"""Copies: many jobs taken in as one must be just what they would be one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from stoker.desk import Desk
+from stoker.errors import BadInput
+from stoker.kernel.change import Change, Copies
+from stoker.kernel.job import Format, Job, State
+from stoker.kernel.policy import OnLost, Policy
+from stoker.kernel.queue import Order
+from stoker.store import Store
+from tests.engines import VirtualClock
+from tests.store.conformance.acts import seen, take_all
+
+TEMPLATES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "named": {"name": "greet", "format": Format.TEXT, "rank": -3},
+    "of another policy": {"policy": Policy(on_lost=OnLost.FAIL, timeout=None)},
+    "keyed": {"key": "ann"},
+    "heavy": {"weight": 2500},
+    "critical": {"weight": 0},
+    "with a note": {"meta": "from the old system"},
+}
+
+
+@pytest.mark.parametrize("kind", TEMPLATES)
+@pytest.mark.parametrize("order", Order)
+def test_copies_are_jobs_like_any_other(
+    desk: Desk, clock: VirtualClock, kind: str, order: Order
+) -> None:
+    desk.control.adjust("q", order=order)
+    template = Job("q", **TEMPLATES[kind])
+    payloads = [b"%d" % number for number in range(7)]
+    ids = desk.intake.enqueue_copies(template, payloads)
+    singly = [desk.intake.enqueue(msgspec.structs.replace(template, payload=b"x")).id]
+    assert [seen(desk, job_id).payload for job_id in ids] == payloads
+    one_of_many = msgspec.structs.replace(seen(desk, ids[3]), id=0, payload=b"x")
+    assert one_of_many == msgspec.structs.replace(seen(desk, singly[0]), id=0)
+    (view,) = desk.store.survey(["q"])
+    assert view.counts[State.QUEUED] == 8
+    assert take_all(desk) == [*ids, *singly]
+
+
+def test_a_copy_with_a_long_payload_keeps_it(desk: Desk) -> None:
+    payloads = [b"short", b"x" * 100_000, b""]
+    ids = desk.intake.enqueue_copies(Job("q"), payloads)
+    assert [seen(desk, job_id).payload for job_id in ids] == payloads
+
+
+def test_hundreds_of_copies_keep_their_order(desk: Desk) -> None:
+    payloads = [b"%d" % number for number in range(1234)]
+    ids = desk.intake.enqueue_copies(Job("q"), payloads)
+    assert list(ids) == sorted(ids)
+    claimed = [*desk.dispatch.claim(["q"], 1000), *desk.dispatch.claim(["q"], 1000)]
+    assert [job.payload for job in claimed] == payloads
+
+
+def test_copies_go_in_together_with_other_changes(store: Store) -> None:
+    now = store.now()
+    template = Job("q", due_at=now, created_at=now, scheduled_at=now)
+    changes = [
+        Change(inserts=Copies(template, [b"1", b"2"])),
+        Change(inserts=(msgspec.structs.replace(template, payload=b"3", ref="three"),)),
+        Change(inserts=Copies(template, [b"4"])),
+    ]
+    receipts = store.transact(changes).receipts
+    ids = [job_id for receipt in receipts for job_id in receipt.ids]
+    assert [store.get([job_id])[job_id].payload for job_id in ids] == [b"1", b"2", b"3", b"4"]
+
+
+def test_copies_of_nothing_are_nothing(desk: Desk) -> None:
+    assert list(desk.intake.enqueue_copies(Job("q"), [])) == []
+
+
+@pytest.mark.parametrize("name", [{"unique_key": "ann"}, {"ref": "order 7"}])
+def test_a_job_with_a_name_of_its_own_cannot_be_copied(desk: Desk, name: dict[str, str]) -> None:
+    with pytest.raises(BadInput, match="copies of a job cannot all have"):
+        desk.intake.enqueue_copies(Job("q", **name), [b"1", b"2"])
+
+
+def test_a_copy_whose_payload_is_no_bytes_is_refused(desk: Desk) -> None:
+    text: Any = "1"
+    with pytest.raises(BadInput, match="a payload must be bytes"):
+        desk.intake.enqueue_copies(Job("q"), [b"1", text])
+    assert desk.store.survey() == []
