@@ -5,6 +5,8 @@ A ring is a queue's name, or `!<session>` for a worker that is to look at its ca
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
 from collections.abc import Iterable
 from typing import Protocol
@@ -16,8 +18,40 @@ class Listener(Protocol):
     def wait(self, timeout: float) -> set[str]:
         """Wait up to `timeout` seconds for rings; an empty set means none came."""
 
+    def interrupt(self) -> None:
+        """Let the wait that goes on in another thread, or else the next one, end at once."""
+
     def close(self) -> None:
         """Stop listening."""
+
+
+class Nudge:
+    """Something to wait for beside a socket: readable from a push until it is taken back."""
+
+    def __init__(self) -> None:
+        self._ours, self._theirs = socket.socketpair()
+        self._ours.setblocking(False)
+        self._theirs.setblocking(False)
+
+    def fileno(self) -> int:
+        """For `select` and its kin."""
+        return self._ours.fileno()
+
+    def push(self) -> None:
+        """Wake whoever waits."""
+        with contextlib.suppress(OSError):  # full: it was pushed before; closed: nobody waits
+            self._theirs.send(b".")
+
+    def take_back(self) -> None:
+        """Be as if it had not been pushed."""
+        with contextlib.suppress(BlockingIOError):
+            while self._ours.recv(4096):
+                pass
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._ours.close()
+        self._theirs.close()
 
 
 class Bell(Protocol):
@@ -36,6 +70,7 @@ class LocalListener:
     def __init__(self, bell: LocalBell) -> None:
         self._bell = bell
         self._rung: set[str] = set()
+        self._interrupted = False
         self._news = threading.Condition()
 
     def rouse(self, names: Iterable[str]) -> None:
@@ -45,10 +80,15 @@ class LocalListener:
 
     def wait(self, timeout: float) -> set[str]:
         with self._news:
-            if not self._rung:
+            if not self._rung and not self._interrupted:
                 self._news.wait(timeout)
-            heard, self._rung = self._rung, set()
+            heard, self._rung, self._interrupted = self._rung, set(), False
             return heard
+
+    def interrupt(self) -> None:
+        with self._news:
+            self._interrupted = True
+            self._news.notify()
 
     def close(self) -> None:
         self._bell.forget(self)

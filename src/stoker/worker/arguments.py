@@ -69,8 +69,8 @@ class JsonCodec:
         self._by_name = all(p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) for p in parameters)
         self._places = [p.name for p in parameters]
         by_place = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
-        needed = sum(p.default is p.empty for p in parameters)
-        self._usual_counts = range(needed if by_place else 0, len(fields) + 1 if by_place else 0)
+        required = sum(p.default is p.empty for p in parameters)
+        self._usual_counts = range(required, len(fields) + 1) if by_place else range(0)
         self._empty = not fields
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:

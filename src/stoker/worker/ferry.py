@@ -13,13 +13,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 from stoker.desk import Desk
 from stoker.errors import BadInput, Contended, LeaseLost, SessionLost, StokerError
+from stoker.kernel.glob import glob_matches
 from stoker.kernel.job import Job, State
 from stoker.kernel.outcome import Failed, Outcome, Released
 from stoker.kernel.retry import GiveUp, failure_of
 from stoker.store import Filter
+from stoker.store.bell import Listener
+from stoker.store.rings import session_ring
 from stoker.worker.context import Context
 from stoker.worker.crews import Assignment, Crew
 from stoker.worker.heart import Heart
@@ -61,7 +65,8 @@ class Ferry:
         self.finished = 0
         self._outbox: deque[tuple[Job, Outcome | None]] = deque()
         self._lock = threading.Lock()
-        self._bell = threading.Event()
+        self._ear: Listener | None = None
+        self._woken = False
         self._asleep = False
         self._asked_at = 0
         self._stopping = False
@@ -79,8 +84,7 @@ class Ferry:
                 return
             self.in_hand.remove(assignment)
             self._outbox.append((assignment.context.job, outcome))
-        if self._asleep:
-            self._bell.set()
+        self._rouse()
 
     def decline(self) -> None:
         """Take nothing new from now on; what a trip still brings goes back at once."""
@@ -95,26 +99,43 @@ class Ferry:
 
     def wake(self) -> None:
         """There may be something to fetch."""
-        self._bell.set()
+        self._woken = True
+        self._rouse()
+
+    def _rouse(self) -> None:
+        if self._asleep and self._ear is not None:
+            self._ear.interrupt()
 
     def stop(self) -> None:
         """End after the next trip; whatever has an outcome by then is reported."""
         self._stopping = True
-        self._bell.set()
+        self.wake()
+
+    def listen(self) -> None:
+        """Begin to hear of work; no ring is missed from here on."""
+        self._ear = self._desk.store.bell.listen()
 
     # -- the trips -------------------------------------------------------------------------
 
     def run(self) -> None:
         """Go back and forth until stopped."""
+        if self._ear is None:
+            self.listen()
+        assert self._ear is not None
+        with closing(self._ear) as ear:
+            self._go_back_and_forth(ear)
+
+    def _go_back_and_forth(self, ear: Listener) -> None:
         troubles = 0
         while not self._stopping or self._outbox:
             try:
                 if troubles and self.accepting:
                     self._adopt()
+                self._hear(ear.wait(0))
                 busy = self._trip()
                 troubles = 0
                 if not busy and not self._stopping:
-                    self._sleep()
+                    self._sleep(ear)
             except Exception as error:  # noqa: BLE001 - whatever it is, the worker goes on
                 pause = _TROUBLE_PAUSES[min(troubles, len(_TROUBLE_PAUSES) - 1)]
                 logger.warning("the store is in trouble, trying again in %g s: %s", pause, error)
@@ -122,6 +143,15 @@ class Ferry:
                 if self._stopping and troubles > len(_TROUBLE_PAUSES):
                     return
                 time.sleep(pause)
+
+    def _hear(self, rung: set[str]) -> None:
+        """Somebody rang: for a queue of ours, or for jobs here that are to be cancelled."""
+        if not rung:
+            return
+        if session_ring(self._heart.session) in rung:
+            self._heart.look()
+        if any(glob_matches(queue, name) for name in rung for queue in self._queues):
+            self._woken = True
 
     def _adopt(self) -> None:
         """What is ours by the books and not in our hands: the answer to a claim was lost."""
@@ -171,7 +201,7 @@ class Ferry:
         except SessionLost:
             self._heart.lose(session)
             if self._heart.session != session:
-                self._bell.set()  # and at once again, as somebody new
+                self._woken = True  # and at once again, as somebody new
             return []
 
     def _refused(self, job: Job, outcome: Outcome, error: StokerError) -> None:
@@ -219,17 +249,21 @@ class Ferry:
         logger.warning("job %d is put off for a minute: %s", job.id, error)
         self._outbox.append((job, Released(self._desk.store.now() + PUT_OFF, error=error)))
 
-    def _sleep(self) -> None:
+    def _sleep(self, ear: Listener) -> None:
         """Until a ring, an outcome, the next due job or the next look."""
+        deadline = time.monotonic() + self._sleep_seconds()
         self._asleep = True
         try:
-            if not self._outbox:
-                seconds = self._sleep_seconds()
-                if not self._bell.wait(seconds) and self._is_crowded():
-                    self.give_back()  # others may have nothing to do
-            self._bell.clear()
+            while not self._woken and not self._outbox:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    if self._is_crowded():
+                        self.give_back()  # others may have nothing to do
+                    break
+                self._hear(ear.wait(left))
         finally:
             self._asleep = False
+            self._woken = False
 
     def _is_crowded(self) -> bool:
         return len(self.in_hand) > self._concurrency

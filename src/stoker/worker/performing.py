@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -56,6 +56,10 @@ class Middleware:
     1
     """
 
+    in_worker: ClassVar[bool] = False
+    """Where to be called for a handler in a process of its own: there, or (True) in the worker,
+    which sees all jobs begin and end but nothing of what their handlers do."""
+
     def before(self, context: Context) -> None:
         """Called just before the handler, where it runs; raising fails the job."""
 
@@ -92,6 +96,21 @@ class Performer:
             outcome = self._left(task, context, error)
         return self._end(context, outcome)
 
+    def only(self, *, in_worker: bool) -> Performer:
+        """One side of a handler in a process of its own, with the middleware that belongs there."""
+        return Performer(self._now, [m for m in self._middleware if m.in_worker is in_worker])
+
+    def around(
+        self, task: Definition, context: Context, run: Callable[[], Outcome | None]
+    ) -> Outcome | None:
+        """Let a handler run elsewhere, with what is to be done here around it."""
+        try:
+            self._announce(context)
+            outcome = run()
+        except BaseException as error:  # noqa: BLE001 - every way out is an outcome
+            outcome = self._left(task, context, error)
+        return self._end(context, outcome)
+
     def _unbegun(self, task: Definition, context: Context) -> Outcome | None:
         """It was stopped while it waited for a runner, or it failed where its retry handler was
         not at hand: then the handler speaks first."""
@@ -106,12 +125,15 @@ class Performer:
 
     def _begin(self, task: Definition, context: Context) -> Call:
         enter(context)
-        for each in self._middleware:
-            each.before(context)
+        self._announce(context)
         args, kwargs = task.codec.decode(context.job.payload)
         if task.context_name is not None:
             kwargs[task.context_name] = context
         return args, kwargs
+
+    def _announce(self, context: Context) -> None:
+        for each in self._middleware:
+            each.before(context)
 
     def _end(self, context: Context, outcome: Outcome | None) -> Outcome | None:
         if outcome is not None:

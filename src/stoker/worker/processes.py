@@ -65,11 +65,15 @@ class _Child:
 class _Remote:
     """Runs a handler in this thread's child process."""
 
-    def __init__(self) -> None:
+    def __init__(self, performer: Performer) -> None:
+        self._performer = performer.only(in_worker=True)
         self._local = threading.local()
         self.children: dict[int, _Child] = {}
 
     def run(self, task: Definition, context: Context) -> Outcome | None:
+        return self._performer.around(task, context, lambda: self._run(task, context))
+
+    def _run(self, task: Definition, context: Context) -> Outcome | None:
         child = self._child()
         job = context.job
         self.children[job.id] = child
@@ -97,8 +101,8 @@ class _Remote:
 class ProcessCrew(ThreadCrew):
     """Sync handlers, each runner a thread with a process."""
 
-    def __init__(self, performer: Performer, runners: int, done: Done) -> None:  # noqa: ARG002
-        self._remote = _Remote()
+    def __init__(self, performer: Performer, runners: int, done: Done) -> None:
+        self._remote = _Remote(performer)
         super().__init__(self._remote, runners, done)
 
     def interrupt(self, assignment: Assignment) -> bool:
@@ -119,8 +123,10 @@ def _serve(pipe: Connection) -> None:
         except EOFError:
             return
         task, desk, middleware = _find(order)
-        performer = performers.setdefault(id(desk), Performer(desk.store.now, middleware))
-        pipe.send_bytes(_ENCODE(performer.run(task, Context(order.job, desk))))
+        if id(desk) not in performers:
+            performers[id(desk)] = Performer(desk.store.now, middleware).only(in_worker=False)
+        outcome = performers[id(desk)].run(task, Context(order.job, desk))
+        pipe.send_bytes(_ENCODE(outcome))
 
 
 def _end_with_the_worker() -> None:

@@ -14,9 +14,8 @@ import msgspec
 
 from stoker.desk import Desk
 from stoker.errors import BadInput, StokerError
-from stoker.kernel.glob import glob_matches
-from stoker.store.rings import session_ring
-from stoker.watch import give_up_turn, run_chores
+from stoker.watch import give_up_turn
+from stoker.watch.rounds import Rounds
 from stoker.worker.context import StopReason
 from stoker.worker.crews import Assignment, Crew, LoopCrew, ThreadCrew
 from stoker.worker.ferry import Ferry
@@ -113,10 +112,9 @@ class Worker:
 
     def start(self) -> None:
         """Begin to work, in threads of its own."""
-        self._listener = self._desk.store.bell.listen()  # no ring is missed from here on
+        self._ferry.listen()
         self._start("stoker-heart", self._heart.run)
         self._start("stoker-ferry", self._ferry.run)
-        self._start("stoker-ear", self._listen)
         if self.settings.chores:
             self._start("stoker-chores", self._do_chores)
 
@@ -144,7 +142,6 @@ class Worker:
         self._ferry.stop()
         self._heart.stop()
         self._over.set()
-        self._desk.store.bell.ring([session_ring(self._heart.session)])
         for thread in self._threads:
             thread.join(timeout=10)
         for crew in self._crews.values():
@@ -182,26 +179,12 @@ class Worker:
             # Nothing stops a thread: report for it, and let its own word come too late.
             self._ferry.done(assignment, stopped(assignment.context.job, reason))
 
-    def _listen(self) -> None:
-        try:
-            while not self._over.is_set():
-                rung = self._listener.wait(1.0)
-                if session_ring(self._heart.session) in rung:
-                    self._heart.look()
-                if any(glob_matches(queue, name) for name in rung for queue in self._queues()):
-                    self._ferry.wake()
-        finally:
-            self._listener.close()
-
-    def _queues(self) -> tuple[str, ...]:
-        return self.settings.queues
-
     def _do_chores(self) -> None:
         every = min(self.settings.ttl / 4, 2.0)
-        turn = round(max(every * 3, 2.0) * 1e6)
+        rounds = Rounds(self._desk.clerk, self._owner, every=round(every * 1e6))
         while not self._over.wait(every):
             try:
-                run_chores(self._desk.clerk, self._owner, turn=turn, keep_turn=True)
+                rounds.make()
             except Exception as error:  # noqa: BLE001 - there will be others to do
                 logger.warning("the chores did not get done: %s", error)
 

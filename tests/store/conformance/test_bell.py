@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -120,3 +121,31 @@ def test_a_claim_rings_for_nobody(desk: Desk, ear: Listener) -> None:
     ear.wait(10)
     take(desk)
     assert ear.wait(0) == set()
+
+
+# -- interrupting --------------------------------------------------------------------------
+
+
+def test_a_wait_that_is_interrupted_ends_without_a_ring(ear: Listener) -> None:
+    heard: list[set[str]] = []
+    waiter = threading.Thread(target=lambda: heard.append(ear.wait(10)))
+    waiter.start()
+    ear.interrupt()
+    waiter.join()
+    assert heard == [set()]
+
+
+def test_an_interrupt_before_the_wait_counts_once(ear: Listener) -> None:
+    ear.interrupt()
+    ear.interrupt()
+    assert ear.wait(10) == set()
+    assert ear.wait(0) == set()
+
+
+def test_an_interrupt_loses_no_ring(ear: Listener, desk: Desk) -> None:
+    ear.interrupt()
+    desk.intake.enqueue(Job("q"))
+    heard = ear.wait(10) | ear.wait(0)
+    while "q" not in heard:
+        heard |= ear.wait(10)
+    assert heard == {"q"}

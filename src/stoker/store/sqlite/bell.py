@@ -7,14 +7,19 @@ nothing. Where sockets cannot be had the poll behind every wait still finds the 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import secrets
+import select
 import socket
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
+
+from stoker.store.bell import Nudge
 
 _LONGEST = 60_000
 _SUFFIX = ".ear"
@@ -29,20 +34,36 @@ class SocketListener:
         self._folder = folder
         self._name = f"{os.getpid()}-{secrets.token_hex(6)}{_SUFFIX}"
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
         with _inside(folder) as address:
             self._socket.bind(address + self._name)
+        self._nudge = Nudge()
+        self._news = select.poll()
+        self._news.register(self._socket, select.POLLIN)
+        self._news.register(self._nudge, select.POLLIN)
 
     def wait(self, timeout: float) -> set[str]:
         heard: set[str] = set()
-        self._socket.settimeout(max(timeout, 0.0) or 1e-6)
-        with contextlib.suppress(TimeoutError, BlockingIOError, InterruptedError):
+        for source, _ in self._news.poll(math.ceil(max(timeout, 0.0) * 1000)):
+            if source == self._nudge.fileno():
+                self._nudge.take_back()
+            else:
+                heard |= self._received()
+        return heard
+
+    def _received(self) -> set[str]:
+        heard: set[str] = set()
+        with contextlib.suppress(BlockingIOError):
             while True:
                 heard.update(_names(self._socket.recv(_LONGEST)))
-                self._socket.settimeout(0.0)
         return heard
+
+    def interrupt(self) -> None:
+        self._nudge.push()
 
     def close(self) -> None:
         self._socket.close()
+        self._nudge.close()
         with contextlib.suppress(FileNotFoundError):
             (self._folder / self._name).unlink()
 
@@ -50,9 +71,16 @@ class SocketListener:
 class DeafListener:
     """For places without such sockets: hears nothing, and lets the poll do its work."""
 
+    def __init__(self) -> None:
+        self._interrupted = threading.Event()
+
     def wait(self, timeout: float) -> set[str]:
-        time.sleep(max(timeout, 0.0))
+        self._interrupted.wait(max(timeout, 0.0))
+        self._interrupted.clear()
         return set()
+
+    def interrupt(self) -> None:
+        self._interrupted.set()
 
     def close(self) -> None:
         """Nothing to let go of."""
