@@ -127,6 +127,12 @@ class StoreTooNew(StoreError):
     code = "store_too_new"
 
 
+class StoreMoved(StoreError):
+    """The store is sealed: its jobs are moving elsewhere, or have."""
+
+    code = "store_moved"
+
+
 class StoreCorrupt(StoreError):
     """The engine's contents contradict themselves."""
 

@@ -106,6 +106,8 @@ class Filter(msgspec.Struct, frozen=True):
     ref: str | None = None
     unique_key: str | None = None
     waits_for: str | None = None
+    repeating: bool = False
+    """Only those that repeat. Of live jobs these few are found without a look at the others."""
     after: int | None = None
     newest_first: bool = False
     limit: int = 100
@@ -144,7 +146,14 @@ class Store(Protocol):
         """The engine's clock, in UTC microseconds; leases and due times go by it alone."""
 
     def transact(self, changes: Sequence[Change], claims: Sequence[Claim] = ()) -> Answer:
-        """Commit the Changes, each on its own, then serve the Claims; one durable step."""
+        """Commit the Changes, each on its own, then serve the Claims; one durable step.
+
+        A sealed store (`stoker.store.seal`) refuses new jobs and grants nothing.
+        """
+
+    def adopt(self, jobs: Sequence[Job]) -> None:
+        """Take over jobs of another store as they are, ids included, in place of what is here by
+        the same id, unique key or reference. Asks no seal and rings no bell."""
 
     def get(self, ids: Iterable[int]) -> dict[int, Job]:
         """Jobs by id; those that are gone are missing."""
@@ -164,8 +173,8 @@ class Store(Protocol):
         A job that waits behind another of its key may be left out; it rings when its turn comes.
         """
 
-    def notes(self, keys: Sequence[str]) -> dict[str, Note]:
-        """Notes that are there and not out of date."""
+    def notes(self, keys: Sequence[str] | None = None) -> dict[str, Note]:
+        """Notes that are there and not out of date; without keys all of them."""
 
     def enrol(self, session: Session, ttl: int) -> None:
         """Begin a worker's session."""

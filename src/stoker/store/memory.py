@@ -26,6 +26,7 @@ from stoker.kernel.job import (
     Job,
     State,
     load,
+    partition_of,
     place,
 )
 from stoker.kernel.queue import DEFAULTS, Order, QueueSettings
@@ -47,6 +48,7 @@ from stoker.store.bell import LocalBell
 from stoker.store.clock import Clock, wall_clock
 from stoker.store.forks import heed_forks
 from stoker.store.rings import rings_of
+from stoker.store.seal import SEAL, check_seal
 from stoker.store.twins import Name, find_twins, names_held
 
 _REPLACE = msgspec.structs.replace
@@ -89,14 +91,27 @@ class MemoryStore:
 
     def transact(self, changes: Sequence[Change], claims: Sequence[Claim] = ()) -> Answer:
         with self._lock:
+            seal = self._notes.get(SEAL)
+            if seal is not None:
+                check_seal(seal.value, changes)
             receipts = [self._commit(change) for change in changes]
             eased, self._eased = self._eased, set()
-            grants = [self._claim(claim) for claim in claims]
+            grants = [self._claim(claim) if seal is None else [] for claim in claims]
         done = [c for c, receipt in zip(changes, receipts, strict=True) if receipt.ok]
         rung = rings_of(done) | eased
         if rung:
             self.bell.ring(rung)
         return Answer(receipts, grants)
+
+    def adopt(self, jobs: Sequence[Job]) -> None:
+        with self._lock:
+            for job in jobs:
+                named = [self._names.get(name) for name in names_held(job)]
+                for holder in {job_id for job_id in named if job_id not in (None, job.id)}:
+                    self._put(self._jobs[holder], None)
+                self._put(self._jobs.get(job.id), job)
+                if not partition_of(job.id):
+                    self._last_id = max(self._last_id, job.id)
 
     def _commit(self, change: Change) -> Receipt:
         refusal = self._guard(change)
@@ -298,9 +313,9 @@ class MemoryStore:
             dues = (self._jobs[key[2]].due_at for key in keys)
             return min((due for due in dues if due > moment), default=None)
 
-    def notes(self, keys: Sequence[str]) -> dict[str, Note]:
+    def notes(self, keys: Sequence[str] | None = None) -> dict[str, Note]:
         with self._lock:
-            found = (self._notes.get(key) for key in keys)
+            found = (self._notes.get(key) for key in (self._notes if keys is None else keys))
             return {note.key: note for note in found if note and not self._out_of_date(note)}
 
     # -- workers ---------------------------------------------------------------------------
@@ -359,6 +374,8 @@ def _matches(job: Job, query: Filter) -> bool:
         seen = job.id >= query.after if query.newest_first else job.id <= query.after
         if seen:
             return False
+    if query.repeating and job.policy.repeat is None:
+        return False
     facts = ("queue", "name", "key", "parent_id", "session", "ref", "unique_key", "waits_for")
     return all(getattr(query, fact) in (None, getattr(job, fact)) for fact in facts)
 

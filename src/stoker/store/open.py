@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +11,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from stoker.errors import BadInput
 from stoker.store import Store
 from stoker.store.memory import MemoryStore
+
+_PASSWORD = re.compile(r"(?<=://)([^/@:]*:)[^/@]*@")
 
 DEFAULT_STORE = "sqlite:///stoker.db"
 """The store of those who name none."""
@@ -26,6 +29,15 @@ def open_store(url: str) -> Store:
     """
     engine, path, options = _read(url)
     return engine.open(url, path, options)
+
+
+def shown(url: str) -> str:
+    """The URL as it may be shown to anybody: without its password.
+
+    >>> shown("redis://ann:secret@db:6379/0")
+    'redis://ann:***@db:6379/0'
+    """
+    return _PASSWORD.sub(r"\1***@", url)
 
 
 def is_there(url: str) -> bool:

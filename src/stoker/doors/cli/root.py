@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     "Run jobs": {
         "run": "Work on jobs and tell about each: for development.",
         "worker": "Work on jobs, in one or more processes: for production.",
+        "serve": "Let programs of other languages in, over TCP.",
     },
     "Put jobs in": {
         "enqueue": "Put a job in.",
@@ -49,6 +50,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     "Look after the store": {
         "check": "Is the store sound, durable, writable? What could be lost?",
         "migrate": "Make the store, or bring its schema up to date.",
+        "move": "Move all jobs to another store while work goes on.",
         "bench": "Measure the store, in a queue of its own.",
         "version": "Which Stoker this is.",
     },
@@ -105,7 +107,7 @@ class Root(Group):
         except Exception as error:
             if os.environ.get("STOKER_DEBUG"):
                 raise
-            _tell(f"unexpected {type(error).__name__}: {error}", "; STOKER_DEBUG=1 shows where")
+            _tell(*_unexpected(error))
             sys.exit(REFUSED)
         sys.exit(code if isinstance(code, int) else 0)
 
@@ -113,6 +115,12 @@ class Root(Group):
 def _where_help_is(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     return "" if context is None else f"; try `{context.command_path} --help`"
+
+
+def _unexpected(error: Exception) -> tuple[str, str]:
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith("rich"):
+        return "tables need rich", "; pip install 'stoker[cli]', or say --json"
+    return f"unexpected {type(error).__name__}: {error}", "; STOKER_DEBUG=1 shows where"
 
 
 def _tell(message: str, advice: str = "") -> None:

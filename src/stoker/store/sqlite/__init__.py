@@ -22,7 +22,9 @@ from stoker.store.clock import Clock, wall_clock
 from stoker.store.finding import Finding
 from stoker.store.forks import heed_forks
 from stoker.store.rings import rings_of
+from stoker.store.seal import SEAL, check_seal
 from stoker.store.sqlite import schema
+from stoker.store.sqlite.adopt import adopt_all
 from stoker.store.sqlite.bell import SocketBell
 from stoker.store.sqlite.books import SettingsReader
 from stoker.store.sqlite.check import findings
@@ -121,18 +123,30 @@ class SqliteStore:
 
     def transact(self, changes: Sequence[Change], claims: Sequence[Claim] = ()) -> Answer:
         with self._writing() as connection:
-            now = self.now()
-            tx = Transaction(connection, self._read_job, self._policies, self._read_settings, now)
+            tx = self._transaction(connection)
+            seal = connection.execute(SQL["seal"], (SEAL,)).get
+            if seal is not None:
+                check_seal(seal, changes)
             receipts = commit_all(tx, changes)
             tx.books.settle_lanes()
             eased = set(tx.books.eased)
-            grants = [serve(tx, request) for request in claims]
+            grants = [serve(tx, request) if seal is None else [] for request in claims]
             tx.books.close()
         done = [c for c, receipt in zip(changes, receipts, strict=True) if receipt.ok]
         rung = rings_of(done) | eased
         if rung:
             self.bell.ring(rung)
         return Answer(receipts, grants)
+
+    def adopt(self, jobs: Sequence[Job]) -> None:
+        with self._writing() as connection:
+            tx = self._transaction(connection)
+            adopt_all(tx, jobs)
+            tx.books.close()
+
+    def _transaction(self, connection: apsw.Connection) -> Transaction:
+        read_job, policies = self._read_job, self._policies
+        return Transaction(connection, read_job, policies, self._read_settings, self.now())
 
     @contextmanager
     def _writing(self) -> Iterator[apsw.Connection]:
@@ -223,7 +237,7 @@ class SqliteStore:
         moment = self.now() if after is None else after
         return self._ask(lambda looker: looker.next_due(queues, moment))
 
-    def notes(self, keys: Sequence[str]) -> dict[str, Note]:
+    def notes(self, keys: Sequence[str] | None = None) -> dict[str, Note]:
         return self._ask(lambda looker: looker.notes(keys, self.now()))
 
     def sessions(self) -> list[Session]:

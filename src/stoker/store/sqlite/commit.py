@@ -224,7 +224,7 @@ def _refusal(tx: Transaction, change: Change) -> Receipt | None:
     notes = [n.key for n in change.notes if n.expect not in (None, _note_revision(tx, n.key))]
     if stale or notes:
         return Receipt(ok=False, stale=tuple(stale), stale_notes=tuple(notes))
-    twins = find_twins(change, lambda name: _holder(tx, name))
+    twins = find_twins(change, lambda name: holder_of(tx, name))
     return Receipt(ok=False, twins=twins) if twins else None
 
 
@@ -238,7 +238,8 @@ def _held(tx: Transaction, touch: Touch) -> bool:
     return found is not None and found[1] == touch.token
 
 
-def _holder(tx: Transaction, name: Name) -> int | None:
+def holder_of(tx: Transaction, name: Name) -> int | None:
+    """The job that has a name, if any has."""
     kind, text = name
     found: int | None = tx.connection.execute(_SQL[f"holder_{kind}"], (text,)).get
     return found
@@ -248,7 +249,7 @@ def _apply(tx: Transaction, change: Change) -> Receipt:
     for name, settings in change.queues:
         tx.books.configure(name, settings)
     for job in change.deletes:
-        _delete(tx, job)
+        delete(tx, job)
     for write in change.writes:
         _write(tx, write)
     for touch in change.touches:
@@ -276,7 +277,7 @@ def _insert(tx: Transaction, jobs: Sequence[Job]) -> range:
         for job, job_id in zip(run, next_id, strict=False):
             row = plain_row(job, job_id, book.id, stored)
             if row is None:
-                _insert_whole(tx, job_id, job, book, stored)
+                insert_whole(tx, job_id, job, book, stored)
             else:
                 plain.append(row)
         _insert_plain(tx, book, plain)
@@ -307,9 +308,10 @@ def _insert_plain(tx: Transaction, book: QueueBook, rows: list[Row]) -> None:
             done += size
 
 
-def _insert_whole(
+def insert_whole(
     tx: Transaction, job_id: int, job: Job, book: QueueBook, policy: int | str | None
 ) -> None:
+    """Take in one job of any kind and in any state."""
     tx.connection.execute(INSERT_WHOLE, whole_row(job, job_id, book.id, policy, book.settings))
     tx.books.enter(job)
     if len(job.payload) > INLINE_BYTES:
@@ -358,7 +360,8 @@ def _touch(tx: Transaction, touch: Touch) -> None:
         tx.connection.execute(sql, (*touch.set.values(), touch.id))
 
 
-def _delete(tx: Transaction, job: Job) -> None:
+def delete(tx: Transaction, job: Job) -> None:
+    """Remove a job that is there just so."""
     tx.books.enter(job, -1)
     tx.connection.execute(_SQL["drop_job"], (job.id,))
     if len(job.payload) > INLINE_BYTES:

@@ -78,8 +78,10 @@ class Looker:
             values.append(query.after)
         if query.session is not None:
             clauses.append("state = 1")  # no others have one; said so that their index is used
-        if query.unique_key is not None and query.states and set(query.states) <= LIVE:
-            clauses.append("state < 3")  # so that the index of living jobs' keys is used
+        if query.repeating:
+            clauses.append("policy >= '{' AND policy ->> 'repeat' IS NOT NULL")
+        if query.states and set(query.states) <= LIVE:
+            clauses.append("state < 3")  # so that the indexes of living jobs are used
         for fact in _FACTS:
             wanted: Any = getattr(query, fact)
             if wanted is not None:
@@ -118,8 +120,12 @@ class Looker:
         dues = [self._connection.execute(SQL["next_due"], (queue, after)).get for queue in known]
         return min((due for due in dues if due is not None), default=None)
 
-    def notes(self, keys: Sequence[str], now: int) -> dict[str, Note]:
-        rows = self._connection.execute(SQL["notes"], (_json(list(keys)), now))
+    def notes(self, keys: Sequence[str] | None, now: int) -> dict[str, Note]:
+        run = self._connection.execute
+        if keys is None:
+            rows = run(SQL["all_notes"], (now,))
+        else:
+            rows = run(SQL["notes"], (_json(list(keys)), now))
         return {row[0]: Note(*row) for row in rows}
 
     def sessions(self) -> list[Session]:

@@ -1,7 +1,7 @@
 """Policies are shared by all jobs of a kind, so a row holds only the policy's number.
 
 Past a thousand different ones the table would only grow; further policies stand in the job's own
-row, as JSON.
+row, as JSON. So does a policy that repeats, by which an index finds the few jobs that do.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ class Policies:
         """What a job's row says for its policy. Call within a write transaction."""
         if policy is PLAIN or policy == PLAIN:
             return None
+        if policy.repeat is not None:
+            return _ENCODER.encode(policy).decode()
         number = self._numbers.get(policy) or self._new.get(policy)
         return number if number is not None else self._intern(connection, policy)
 

@@ -32,7 +32,8 @@ CREATE TABLE job (
     bucket       INTEGER NOT NULL,
     second       INTEGER NOT NULL,
     due_at       INTEGER NOT NULL,
-    policy       ANY,                           -- NULL: the plain one; a number: policy.id; else JSON
+    policy       ANY,                 -- NULL: the plain one; a number: policy.id; else JSON: one
+                                      -- that repeats, or past the thousandth
     created_at   INTEGER NOT NULL,
     scheduled_at INTEGER NOT NULL,
 
@@ -95,6 +96,7 @@ CREATE INDEX job_waiting_until ON job (until) WHERE state = 2 AND until IS NOT N
 CREATE INDEX job_adrift ON job (id) WHERE waits_for = 'children' AND open_children = 0;
 CREATE INDEX job_kept_until ON job (until) WHERE state > 2 AND until IS NOT NULL;
 CREATE INDEX job_failed ON job (queue, id) WHERE state = 4;
+CREATE INDEX job_repeating ON job (id) WHERE policy >= '{' AND state < 3;
 CREATE INDEX job_parent ON job (parent_id, id) WHERE parent_id IS NOT NULL;
 CREATE UNIQUE INDEX job_unique ON job (unique_key) WHERE unique_key IS NOT NULL AND state < 3;
 CREATE UNIQUE INDEX job_ref ON job (ref) WHERE ref IS NOT NULL;

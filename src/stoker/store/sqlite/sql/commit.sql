@@ -3,6 +3,9 @@
 -- name: take_ids
 UPDATE counter SET value = value + ? WHERE name = 'job' RETURNING value
 
+-- name: skip_ids
+UPDATE counter SET value = max(value, ?) WHERE name = 'job'
+
 -- name: guard
 SELECT revision, token FROM job WHERE id = ?
 

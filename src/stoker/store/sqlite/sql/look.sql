@@ -91,6 +91,12 @@ SELECT min(due_at) FROM (
 SELECT key, value, until, revision FROM note
 WHERE key IN (SELECT value FROM json_each(?1)) AND (until IS NULL OR until > ?2)
 
+-- name: all_notes
+SELECT key, value, until, revision FROM note WHERE until IS NULL OR until > ?1
+
+-- name: seal
+SELECT value FROM note WHERE key = ?
+
 -- name: sessions
 SELECT id, name, info, started_at, expires_at FROM session ORDER BY id
 
