@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from types import FrameType
 
 import msgspec
 
 from bench import page
-from bench.benches import BENCHES
+from bench.benches import bench, names
+from bench.engines import ENGINES
+from bench.engines.engine import Engine
 from bench.machine import look_around
 from bench.plan import DEFAULT, FULL, QUICK, Plan, Setup, down_to
 from bench.result import Report, Result
@@ -25,15 +30,22 @@ def parser() -> argparse.ArgumentParser:
     """What may be asked for."""
     asked = argparse.ArgumentParser(
         prog="python -m bench",
-        description="Measure Stoker beside the leanest loop SQLite allows, and beside its peers.",
-        epilog=f"Benchmarks: {', '.join(BENCHES)}. Without names all are run.",
+        description="Measure Stoker beside the leanest loop an engine allows, and beside peers.",
+        epilog="; ".join(f"On {name}: {', '.join(names(name))}" for name in ENGINES)
+        + ". Without names all are run.",
     )
     asked.add_argument("names", nargs="*", metavar="name", help="only these benchmarks")
+    asked.add_argument(
+        "--engine",
+        choices=list(ENGINES),
+        default="sqlite",
+        help="where jobs are kept; servers are started and ended by the bench",
+    )
     size = asked.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="small sizes: a minute, not several")
     size.add_argument("--full", action="store_true", help="queues as deep as five million jobs")
     asked.add_argument("--rounds", type=_positive, help="turns of each contestant in a race")
-    asked.add_argument("--depth", type=_positive, help="the deepest queue to claim from")
+    asked.add_argument("--depth", type=_positive, help="the deepest queue to claim from on SQLite")
     asked.add_argument(
         "--dir",
         type=Path,
@@ -64,7 +76,8 @@ def main(words: Sequence[str] | None = None) -> None:
     asked = parser().parse_args(words)
     _check(asked)
     shelf = None if asked.no_peers else asked.dir / _SHELF
-    report = measure(list(asked.names or BENCHES), chosen_plan(asked), asked.dir, shelf)
+    chosen = asked.names or names(asked.engine)
+    report = measure(asked.engine, chosen, chosen_plan(asked), asked.dir, shelf)
     if asked.json:
         asked.json.write_bytes(msgspec.json.format(msgspec.json.encode(report)))
     if asked.write:
@@ -72,9 +85,12 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def _check(asked: argparse.Namespace) -> None:
-    unknown = [name for name in asked.names if name not in BENCHES]
+    known = names(asked.engine)
+    unknown = [name for name in asked.names if name not in known]
     if unknown:
-        parser().error(f"no benchmark is called {unknown[0]!r}; there are {', '.join(BENCHES)}")
+        parser().error(
+            f"no benchmark of {asked.engine} is called {unknown[0]!r}; there are {', '.join(known)}"
+        )
     if asked.write and asked.names:
         parser().error("--write takes a whole run, so that the page shows one; leave out names")
     if not asked.dir.is_dir():
@@ -87,31 +103,49 @@ def chosen_plan(asked: argparse.Namespace) -> Plan:
     if asked.depth:
         plan = down_to(plan, asked.depth)
     if asked.rounds:
-        plan = msgspec.structs.replace(plan, rounds=asked.rounds)
+        peers = msgspec.structs.replace(plan.peers, rounds=asked.rounds)
+        plan = msgspec.structs.replace(plan, rounds=asked.rounds, peers=peers)
     return plan
 
 
-def measure(names: Sequence[str], plan: Plan, parent: Path, shelf: Path | None = None) -> Report:
+def measure(
+    engine: str, chosen: Sequence[str], plan: Plan, parent: Path, shelf: Path | None = None
+) -> Report:
     """Run the benchmarks one after another and show what each has found."""
     machine = look_around(parent)
-    print("\n".join(machine.lines()), end="\n\n", flush=True)
-    if machine.filesystem in _NO_DISK:
-        print("This is no disk: nothing is ever synced, and FULL means nothing. Use --dir.\n")
-    results = {name: _run(name, plan, parent, shelf) for name in names}
-    report = Report(datetime.now(UTC).date().isoformat(), machine, plan, results)
+    with _folder(parent) as folder, ENGINES[engine](folder) as running:
+        facts = running.facts()
+        print("\n".join([*machine.lines(), *facts]), end="\n\n", flush=True)
+        if machine.filesystem in _NO_DISK:
+            print("This is no disk: nothing is ever synced, durability means nothing. Use --dir.\n")
+        results = {name: _run(name, running, plan, parent, shelf) for name in chosen}
+    today = datetime.now(UTC).date().isoformat()
+    report = Report(today, engine, machine, facts, plan, results)
     for table in report.verdict():
         show(table)
     return report
 
 
-def _run(name: str, plan: Plan, parent: Path, shelf: Path | None) -> Result:
+def _run(name: str, engine: Engine, plan: Plan, parent: Path, shelf: Path | None) -> Result:
     # A folder for each, so that one's gigabytes do not stand in another's way.
-    with tempfile.TemporaryDirectory(prefix="stoker-bench-", dir=parent) as folder:
-        result = BENCHES[name](Setup(plan, Path(folder), progress(), shelf))
+    with _folder(parent) as folder:
+        result = bench(name, engine)(Setup(plan, folder, progress(), shelf))
     for table in result.tables:
         show(table)
     return result
 
 
+@contextmanager
+def _folder(parent: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="stoker-bench-", dir=parent) as folder:
+        yield Path(folder)
+
+
+def _leave(number: int, _: FrameType | None) -> None:
+    """End as with Ctrl-C: servers and workers must not be left behind."""
+    raise SystemExit(128 + number)
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _leave)
     main()

@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.ours import DeskLoop, Loop, StoreLoop
+from bench.loop import BATCH, FileLoop, apart, together
+from bench.ours import DeskLoop, StoreLoop
 from bench.plan import Setup
 from bench.rates import Rates, rate_table, reached
 from bench.raw import Ending, RawLoop
@@ -16,7 +17,6 @@ from bench.result import Result, Target
 from bench.stopwatch import clear_log, race, seconds
 from stoker.store.sqlite.driver import Sync
 
-BATCH = 100
 WANTED = 0.5
 _NOTE = (
     "Two commits: claim, then finish. One commit: finish goes out with the next claim. "
@@ -25,26 +25,12 @@ _NOTE = (
 )
 
 
-def apart(loop: Loop, count: int) -> None:
-    """Two commits a batch."""
-    for _ in range(count // BATCH):
-        loop.finish(loop.claim(BATCH))
-
-
-def together(loop: Loop, count: int) -> None:
-    """One commit a batch: what is done goes out with the next claim."""
-    held = loop.claim(BATCH)
-    for _ in range(count // BATCH - 1):
-        held = loop.swap(held, BATCH)
-    loop.finish(held)
-
-
 class Contestant(NamedTuple):
     """A loop, the way it is used, and the raw one it is compared with."""
 
     name: str
-    open: Callable[[Path, Sync, Ending], Loop]
-    drain: Callable[[Loop, int], None]
+    open: Callable[[Path, Sync, Ending], FileLoop]
+    drain: Callable[[FileLoop, int], None]
     against: str
     ending: Ending = Ending.KEPT
 
@@ -69,7 +55,7 @@ def run(setup: Setup) -> Result:
     share = reached(rates, Sync.FULL, "store, two commits", "raw, two commits")
     target = Target("claim and finish, batch 100, FULL: store ÷ raw, two commits", WANTED, share)
     against = {contestant.name: contestant.against for contestant in CONTESTANTS}
-    table = rate_table("Claim and finish, batches of 100", rates, against, _NOTE)
+    table = rate_table(f"Claim and finish, batches of {BATCH}", rates, against, _NOTE)
     return Result((table,), (target,))
 
 
@@ -84,7 +70,7 @@ def _rates(setup: Setup) -> Rates:
         return race(turns, setup.plan.rounds, setup.along, "claims: claim and finish")
 
 
-def _turn(loop: Loop, drain: Callable[[Loop, int], None], count: int) -> float:
+def _turn(loop: FileLoop, drain: Callable[[FileLoop, int], None], count: int) -> float:
     loop.fill(count)
     clear_log(loop.path)
     spent = seconds(lambda: drain(loop, count))

@@ -9,14 +9,15 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from bench.ours import Loop, StoreLoop
+from bench.loop import FileLoop
+from bench.ours import StoreLoop
 from bench.plan import Setup, fill_up
 from bench.raw import RawLoop
 from bench.result import Cell, Column, Result, Table
 from bench.stopwatch import clear_log, race
 from stoker.store.sqlite.driver import Sync
 
-_LOOPS: dict[str, Callable[[Path, Sync], Loop]] = {"raw": RawLoop, "store": StoreLoop}
+_LOOPS: dict[str, Callable[[Path, Sync], FileLoop]] = {"raw": RawLoop, "store": StoreLoop}
 _BATCHES = (100, 1)
 
 Spot = tuple[int, str, int]
@@ -39,7 +40,7 @@ def run(setup: Setup) -> Result:
     return Result((_table(times, setup.plan.depths),))
 
 
-def _turn(loop: Loop, batch: int) -> float:
+def _turn(loop: FileLoop, batch: int) -> float:
     """Microseconds of one claim. The queue is as deep afterwards as before."""
     # The loop before was another one; what it pushed out of the processor's caches comes back.
     loop.finish(loop.claim(1))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.ours import QUEUE, Loop, StoreLoop
+from bench.loop import FileLoop
+from bench.ours import QUEUE, StoreLoop
 from bench.plan import Setup, fill_up, portions
 from bench.raw import PAYLOAD, RawLoop
 from bench.result import Cell, Column, Result, Table
@@ -18,7 +19,7 @@ from stoker.store.sqlite import SqliteStore
 from stoker.store.sqlite.driver import Sync
 from stoker.watch.sweep import sweep
 
-_LOOPS: dict[str, Callable[[Path, Sync], Loop]] = {"raw": RawLoop, "store": StoreLoop}
+_LOOPS: dict[str, Callable[[Path, Sync], FileLoop]] = {"raw": RawLoop, "store": StoreLoop}
 _BATCH = 100
 _LOOKS = 10
 _KEPT = 0.05

@@ -6,26 +6,29 @@ import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 _PROC = Path("/proc")
 _USER_TIME, _SYSTEM_TIME = 11, 12
 """Places in a process's stat behind its name."""
 
 
-class Footprint(NamedTuple):
-    """Seconds of processor time, and bytes sent to the disk."""
-
-    processor: float
-    written: float
+def is_told() -> bool:
+    """Does this system count at all?"""
+    return (_PROC / "self" / "io").exists()
 
 
-def footprint(pids: Iterable[int]) -> Footprint | None:
-    """What these processes and all that came of them have used so far; None if nobody tells."""
-    if not (_PROC / "self" / "io").exists():
-        return None
-    family = [each for pid in pids for each in descendants(pid)]
-    return Footprint(sum(map(_processor, family)), sum(map(_written, family)))
+def processor(pids: Iterable[int]) -> float:
+    """Seconds of processor time that processes and all that came of them have used so far."""
+    return sum(map(_processor, _families(pids)))
+
+
+def written(pids: Iterable[int]) -> int:
+    """Bytes that processes and all that came of them have sent to the disk so far."""
+    return sum(map(_written, _families(pids)))
+
+
+def _families(pids: Iterable[int]) -> list[int]:
+    return [each for pid in pids for each in descendants(pid)]
 
 
 def descendants(pid: int) -> list[int]:

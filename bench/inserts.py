@@ -7,7 +7,8 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from bench.ours import DeskLoop, Loop, StoreLoop
+from bench.loop import FileLoop
+from bench.ours import DeskLoop, StoreLoop
 from bench.plan import Setup
 from bench.rates import rate_table, reached
 from bench.raw import RawLoop
@@ -16,7 +17,7 @@ from bench.stopwatch import clear_log, race, seconds
 from stoker.store.sqlite.driver import Sync
 
 WANTED = 0.5
-_LOOPS: dict[str, Callable[[Path, Sync], Loop]] = {
+_LOOPS: dict[str, Callable[[Path, Sync], FileLoop]] = {
     "raw": RawLoop,
     "store": StoreLoop,
     "desk": DeskLoop,
@@ -39,6 +40,6 @@ def run(setup: Setup) -> Result:
     return Result((rate_table("Bulk insert, 1,000 jobs a commit", rates, against),), (target,))
 
 
-def _turn(loop: Loop, count: int) -> float:
+def _turn(loop: FileLoop, count: int) -> float:
     clear_log(loop.path)
     return count / seconds(lambda: loop.fill(count))

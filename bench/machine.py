@@ -8,7 +8,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import apsw
 import msgspec
 
 import stoker
@@ -24,8 +23,6 @@ class Machine(msgspec.Struct, frozen=True):
 
     stoker: str
     python: str
-    sqlite: str
-    apsw: str
     system: str
     processor: str
     cores: int
@@ -38,7 +35,7 @@ class Machine(msgspec.Struct, frozen=True):
         """The facts in words."""
         sync = f"p50 {self.sync_p50_us:,.0f} µs, p99 {self.sync_p99_us:,.0f} µs"
         return [
-            f"Stoker {self.stoker}, Python {self.python}, SQLite {self.sqlite}, apsw {self.apsw}",
+            f"Stoker {self.stoker}, Python {self.python}",
             f"{self.system}, {self.cores} cores of {self.processor}",
             f"databases on {self.filesystem}; fdatasync of {_BLOCK} bytes: {sync}",
         ]
@@ -50,8 +47,6 @@ def look_around(folder: Path, syncs: int = 200) -> Machine:
     return Machine(
         stoker=stoker.__version__,
         python=platform.python_version(),
-        sqlite=apsw.sqlite_lib_version(),
-        apsw=apsw.apsw_version(),
         system=f"{platform.system()} {platform.machine()}",
         processor=_processor(),
         cores=os.cpu_count() or 1,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
 
 from bench.plan import portions
 from bench.raw import PAYLOAD, Ending, result_of
@@ -15,7 +14,7 @@ from stoker.kernel.change import Change
 from stoker.kernel.job import Job, State
 from stoker.kernel.outcome import Finished, Outcome
 from stoker.kernel.queue import DEFAULTS, QueueSettings, Retention
-from stoker.store import Claim
+from stoker.store import Claim, Store
 from stoker.store.sqlite import SqliteStore
 from stoker.store.sqlite.driver import Sync
 
@@ -23,30 +22,6 @@ QUEUE = "work"
 _DAY = 24 * 3600 * 1_000_000
 _AT_ONCE_FORGOTTEN = QueueSettings(retention=Retention(finished=0))
 _OPEN = (State.QUEUED, State.RUNNING)
-
-
-class Loop(Protocol):
-    """What every contestant can do; `bench.raw.RawLoop` is the one to compare with."""
-
-    path: Path
-
-    def fill(self, count: int) -> None:
-        """Insert jobs, a thousand a commit."""
-
-    def claim(self, batch: int) -> Sequence[Any]:
-        """Take the foremost jobs, in a commit of its own."""
-
-    def finish(self, held: Sequence[Any]) -> None:
-        """End the jobs held, in a commit of its own."""
-
-    def swap(self, held: Sequence[Any], batch: int) -> Sequence[Any]:
-        """End the jobs held and take the next ones, in one commit."""
-
-    def unfinished(self) -> int:
-        """How many jobs have not ended."""
-
-    def close(self) -> None:
-        """Let go of the file."""
 
 
 class StoreLoop:
@@ -149,7 +124,7 @@ def fill(store: SqliteStore, count: int) -> None:
         store.transact([Change(inserts=tuple(jobs))])
 
 
-def unfinished(store: SqliteStore) -> int:
+def unfinished(store: Store) -> int:
     """How many jobs have not ended."""
     return sum(view.counts[state] for view in store.survey() for state in _OPEN)
 

@@ -1,4 +1,4 @@
-"""The results' place in the docs: between two markers in docs/benchmarks.md."""
+"""The results' places in the docs: between two markers for each engine in docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -8,34 +8,36 @@ from pathlib import Path
 from bench.result import Report, markdown
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
-_BEGIN, _END = "<!-- results begin -->", "<!-- results end -->"
-_PLACE = re.compile(f"{_BEGIN}.*?{_END}", re.DOTALL)
 
 
 def rewritten(page: str, report: Report) -> str:
-    """The page with its results replaced."""
-    fresh = f"{_BEGIN}\n\n{results(report)}\n{_END}"
-    text, count = _PLACE.subn(lambda _: fresh, page)
+    """The page with the results of the report's engine replaced."""
+    begin, end = (f"<!-- {report.engine} {word} -->" for word in ("begins", "ends"))
+    fresh = f"{begin}\n\n{results(report)}\n{end}"
+    text, count = re.subn(f"{begin}.*?{end}", lambda _: fresh, page, flags=re.DOTALL)
     if count != 1:
         raise SystemExit(
-            f"{PAGE.name} needs exactly one place for results, not {count}: "
-            f"a line {_BEGIN} and below it a line {_END}"
+            f"{PAGE.name} needs exactly one place for results on {report.engine}, not {count}: "
+            f"a line {begin} and below it a line {end}"
         )
     return text
 
 
 def results(report: Report) -> str:
     """Everything a run has found, as Markdown."""
-    facts = [f"taken on {report.date}", *report.machine.lines(), settings(report)]
-    listed = "".join(f"- {fact}\n" for fact in facts)
+    words = [f"taken on {report.date}", *report.machine.lines(), *report.facts, settings(report)]
+    listed = "".join(f"- {fact}\n" for fact in words)
     return "\n".join([listed, *(markdown(table) for table in report.tables())])
 
 
 def settings(report: Report) -> str:
     """How much was measured, in words."""
     plan = report.plan
+    beside_peers = f"{plan.name} run: {plan.peers.rounds} rounds beside peers"
+    if "depth" not in report.results:
+        return beside_peers
     return (
-        f"{plan.name} run: {plan.rounds} rounds, {plan.jobs:,} jobs a turn, "
+        f"{beside_peers}, {plan.rounds} elsewhere, {plan.jobs:,} jobs a turn, "
         f"{plan.samples} claims at each depth, crowds at work for {plan.seconds:g} s"
     )
 

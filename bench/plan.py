@@ -20,7 +20,8 @@ class PeersPlan(msgspec.Struct, frozen=True):
     singles: int
     """Jobs enqueued one at a time in one turn, and as many before it to warm up."""
     seconds: float
-    """The longest that one drain, or one contestant's share of a round of latencies, may take."""
+    """The longest that one drain, one enqueuing, or one contestant's share of a round of latencies
+    may take."""
     latencies: int
     """Jobs whose way to the handler is timed, of each contestant in all rounds together."""
     idle: float
@@ -77,7 +78,7 @@ DEFAULT = Plan(
     churn=200_000,
     peers=PeersPlan(
         rounds=3,
-        jobs=10_000,
+        jobs=30_000,
         singles=500,
         seconds=2.0,
         latencies=200,

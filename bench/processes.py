@@ -13,7 +13,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from bench.ours import Loop, StoreLoop
+from bench.loop import FileLoop
+from bench.ours import StoreLoop
 from bench.plan import Plan, Setup
 from bench.raw import RawLoop
 from bench.result import Cell, Column, Result, Table
@@ -113,7 +114,7 @@ def _work(
     loop.close()
 
 
-def _share(loop: Loop, batch: int, seconds: float) -> Share:
+def _share(loop: FileLoop, batch: int, seconds: float) -> Share:
     begin = last = time.perf_counter()
     jobs, longest = 0, 0.0
     while last - begin < seconds:

@@ -49,16 +49,16 @@ class Target(msgspec.Struct, frozen=True):
     reached: float
     form: str = "{:.0%}"
     below: bool = False
-    """Less is better: to be reached, the figure must stay below what is wanted."""
+    """Less is better: the figure must not exceed what is wanted."""
 
     @property
     def ok(self) -> bool:
         """Is it reached?"""
-        return self.reached < self.wanted if self.below else self.reached >= self.wanted
+        return self.reached <= self.wanted if self.below else self.reached >= self.wanted
 
     def row(self) -> tuple[Cell, ...]:
         """The target and its verdict as people read them."""
-        sign = "<" if self.below else "≥"
+        sign = "≤" if self.below else "≥"
         wanted, reached = self.form.format(self.wanted), self.form.format(self.reached)
         return (self.what, f"{sign} {wanted}", reached, "pass" if self.ok else "fail")
 
@@ -74,7 +74,10 @@ class Report(msgspec.Struct, frozen=True):
     """A whole run: when, where, how much, and what came of it."""
 
     date: str
+    engine: str
     machine: Machine
+    facts: list[str]
+    """The engine's versions and settings."""
     plan: Plan
     results: Mapping[str, Result]
 

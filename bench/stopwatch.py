@@ -26,9 +26,8 @@ def race(
     The first rounds warm caches and are not counted.
     """
     found: dict[K, list[V]] = {name: [] for name in turns}
-    for _ in along(range(warm_ups + rounds), what):
-        for name, turn in turns.items():
-            found[name].append(turn())
+    for name in along([*turns] * (warm_ups + rounds), what):
+        found[name].append(turns[name]())
     return {name: values[warm_ups:] for name, values in found.items()}
 
 

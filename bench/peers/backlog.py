@@ -7,9 +7,10 @@ from contextlib import ExitStack
 from functools import partial
 from statistics import median
 
+from bench.engines.engine import Engine
 from bench.peers.cast import ours
 from bench.peers.drain import drain
-from bench.peers.stage import Company, Stage, enqueuer
+from bench.peers.stage import Company, Stage, enqueuer, staged
 from bench.plan import PeersPlan, Setup, fill_up
 from bench.result import Column, Table
 from bench.stopwatch import race
@@ -18,13 +19,13 @@ Backlogs = dict[int, list[float]]
 """Jobs a second by the length of the queue."""
 
 
-def measure(setup: Setup) -> Backlogs:
+def measure(setup: Setup, engine: Engine) -> Backlogs:
     """Drain the same number of jobs from both queues by turns."""
     plan = setup.plan.peers
     with ExitStack() as stack:
         turns: dict[int, Callable[[], float]] = {}
         for length in plan.backlogs:
-            stage = Stage(ours("async"), setup.folder / f"backlog {length}")
+            stage = stack.enter_context(staged(ours("async"), engine, setup.folder))
             till = stack.enter_context(enqueuer(stage))
             what = f"peers: filling {length:,} jobs"
             fill_up(partial(_fill, till), length, setup.along, what)
@@ -33,7 +34,7 @@ def measure(setup: Setup) -> Backlogs:
 
 
 def _fill(till: Company, count: int) -> None:
-    till.order(f"many {count}")
+    till.enqueue("many", count)
 
 
 def _turn(stage: Stage, till: Company, plan: PeersPlan) -> float:

@@ -1,8 +1,9 @@
-"""Who takes part: Stoker itself, and peers with what a reader must know about each."""
+"""What a contestant is: Stoker itself, and peers with what a reader must know about each."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -15,7 +16,9 @@ import stoker
 
 _ROOT = Path(bench.__file__).parent.parent
 _DRIVERS = Path(__file__).parent / "drivers"
-_SHORTEST = 0.001
+
+SHORTEST = 0.001
+"""Seconds between two looks of those that may look as often as they like."""
 
 
 class Fleet(Enum):
@@ -47,13 +50,14 @@ class Peer(NamedTuple):
     name: str
     pins: tuple[str, ...]
     driver: str
-    sync: str
     delivery: str
     worker: str
-    fleet: Fleet
+    """What its jobs are run by, and how it is set up."""
+    durability: str = "the server's"
+    fleet: Fleet = Fleet.COPIES
     at_least_once: bool = True
     has_bulk: bool = True
-    looks: tuple[float | None, ...] = (None, _SHORTEST)
+    looks: tuple[float | None, ...] = (None,)
     interval: float = 0.0
 
     @property
@@ -61,9 +65,15 @@ class Peer(NamedTuple):
         """Does it run on Node, not on Python?"""
         return self.driver.endswith(".mjs")
 
+    @property
+    def packages(self) -> str:
+        """Its packages and their versions, as people write them."""
+        return ", ".join(self.pins).replace("==", " ").replace("@", " ")
+
     def home(self, shelf: Path) -> Path:
         """Where it is installed; another version has another home."""
-        return shelf / "-".join(self.pins).replace("==", "-").replace("@", "-")
+        # Plain letters only: dramatiq, for one, takes its own path for a pattern.
+        return shelf / re.sub(r"[^\w.]+", "-", self.packages)
 
     def contestant(self, shelf: Path) -> Contestant:
         """The peer as installed."""
@@ -76,63 +86,6 @@ class Peer(NamedTuple):
             environment["PYTHONPATH"] = str(_ROOT)
         rest = (self.fleet, self.has_bulk, self.looks, self.interval)
         return Contestant(self.name, command, environment, *rest)
-
-
-PEERS = (
-    Peer(
-        name="huey",
-        pins=("huey==3.5.4",),
-        driver="huey",
-        sync="FULL (fsync=True)",
-        delivery="at most once: a job is deleted before it runs",
-        worker="its consumer, process workers",
-        fleet=Fleet.OWN,
-        at_least_once=False,
-        has_bulk=False,
-        interval=0.1,
-    ),
-    Peer(
-        name="litequeue",
-        pins=("litequeue==0.9",),
-        driver="litequeue",
-        sync="FULL, set on its connection; it comes with NORMAL",
-        delivery="at least once, if the user frees old locks",
-        worker="none of its own: a loop over pop and done",
-        fleet=Fleet.COPIES,
-        looks=(_SHORTEST,),
-    ),
-    Peer(
-        name="persist-queue",
-        pins=("persist-queue==1.1.0",),
-        driver="persistqueue",
-        sync="FULL",
-        delivery="at least once, after a restart",
-        worker="none of its own: a loop over SQLiteAckQueue's get and ack, in one process only",
-        fleet=Fleet.ALONE,
-        has_bulk=False,
-        looks=(_SHORTEST,),
-    ),
-    Peer(
-        name="taskito",
-        pins=("taskito==0.22.0",),
-        driver="taskito",
-        sync="NORMAL: it cannot be told otherwise",
-        delivery="at least once",
-        worker="its worker with threads, scheduler_batch_size=100, push_dispatch=True",
-        fleet=Fleet.COPIES,
-        interval=0.05,
-    ),
-    Peer(
-        name="plainjob",
-        pins=("plainjob@0.0.14", "better-sqlite3@12.11.1"),
-        driver="plainjob.mjs",
-        sync="FULL, set on its connection; it comes with NORMAL",
-        delivery="at least once, half an hour later",
-        worker="its worker on Node",
-        fleet=Fleet.COPIES,
-        interval=1.0,
-    ),
-)
 
 
 def ours(kind: str) -> Contestant:

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from bench.peers.drivers.tally import GO_AHEAD_NS
 from bench.peers.stage import Company, Stage, Trouble, workers
-from bench.stopwatch import clear_log
 
 
 class Drained(NamedTuple):
@@ -19,7 +18,7 @@ class Drained(NamedTuple):
 
 def drain(stage: Stage, processes: int, jobs: int, seconds: float) -> Drained:
     """Let so many processes work until the jobs are done or the time is up."""
-    clear_log(stage.file)
+    stage.place.settle()
     with workers(stage, processes) as company:
         for _ in range(processes):
             company.hear("ready")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,17 @@ def fetch(peer: Peer, shelf: Path) -> str | None:
     return None
 
 
+def runtimes() -> str:
+    """What peers run on, with versions."""
+    python, node = f"Python {platform.python_version()}", shutil.which("node")
+    if node is None:
+        return python
+    told = subprocess.run(  # noqa: S603 - our own words only
+        [node, "--version"], check=False, capture_output=True, text=True, timeout=_PATIENCE
+    )
+    return f"{python}, or Node {told.stdout.strip().removeprefix('v')}"
+
+
 def _install(peer: Peer, home: Path) -> None:
     if peer.on_node:
         npm = shutil.which("npm")
@@ -52,7 +64,6 @@ def _reason(error: OSError | subprocess.SubprocessError) -> str:
     said = (
         (error.stderr or error.stdout) if isinstance(error, subprocess.CalledProcessError) else ""
     )
-    lines = [line for line in (said or str(error)).splitlines() if "error" in line.lower()] or [
-        str(error)
-    ]
-    return lines[0].strip()[:200]
+    lines = [line for line in (said or str(error)).splitlines() if "error" in line.lower()]
+    # npm begins with a code, and ends with the place of its log; the longest of the first says it.
+    return max(lines[:3], key=len, default=str(error)).strip()[:200]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from bench.peers.cast import OURS, PEERS, Contestant, Peer, ours
-from bench.peers.fetch import fetch
+from bench.engines.engine import Engine
+from bench.peers.cast import OURS, Contestant, Peer, ours
+from bench.peers.fetch import fetch, runtimes
 from bench.peers.stage import Trouble
 from bench.plan import Setup
 from bench.result import Cell, Column, Table
@@ -20,9 +21,17 @@ _NOT_ASKED = "not asked for"
 class Lineup:
     """Stoker and the peers that could be had. A peer that fails is out from then on."""
 
-    def __init__(self, contestants: Sequence[Contestant], absent: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        contestants: Sequence[Contestant],
+        peers: Sequence[Peer] = (),
+        absent: Mapping[str, str] | None = None,
+    ) -> None:
+        self.engine = engine
         self.contestants = tuple(contestants)
-        self._absent = dict(absent)
+        self._peers = peers
+        self._absent = dict(absent or {})
 
     def attempt(self, contestant: Contestant, turn: Callable[[], T]) -> T | None:
         """A turn; None if the contestant is out or fails in it. We ourselves must not fail."""
@@ -39,24 +48,24 @@ class Lineup:
     def table(self) -> Table:
         """What a reader must know about each peer."""
         columns = ("peer", "durability", "delivery", "measured through", "took part")
-        return Table("Peers", tuple(map(Column, columns)), tuple(map(self._row, PEERS)))
+        rows = tuple(map(self._row, self._peers))
+        return Table("Peers", tuple(map(Column, columns)), rows, f"They run on {runtimes()}.")
 
     def _row(self, peer: Peer) -> tuple[Cell, ...]:
-        packages = ", ".join(peer.pins).replace("==", " ").replace("@", " ")
         part = self._absent.get(peer.name, "yes")
-        return (packages, peer.sync, peer.delivery, peer.worker, part)
+        return (peer.packages, peer.durability, peer.delivery, peer.worker, part)
 
 
-def line_up(setup: Setup) -> Lineup:
+def line_up(setup: Setup, engine: Engine, peers: Sequence[Peer]) -> Lineup:
     """Stoker, and all peers that can be had."""
     contestants, absent = [ours("async"), ours("sync")], {}
-    for peer in setup.along(PEERS, "peers: fetching those that are not there yet"):
+    for peer in setup.along(peers, "peers: fetching those that are not there yet"):
         reason = _NOT_ASKED if setup.shelf is None else fetch(peer, setup.shelf)
         if setup.shelf is None or reason is not None:
             absent[peer.name] = f"absent: {reason}"
         else:
             contestants.append(peer.contestant(setup.shelf))
-    return Lineup(contestants, absent)
+    return Lineup(engine, contestants, peers, absent)
 
 
 def whole(rounds: Mapping[K, list[T | None]]) -> dict[K, list[T]]:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,8 +14,9 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
+from bench.engines.engine import Engine, Place
 from bench.peers.cast import Contestant, Fleet
-from bench.peers.drivers.tally import FILE, GO, POLL
+from bench.peers.drivers.tally import GO, POLL, URL
 
 PATIENCE = 60.0
 _LONG_PATIENCE = 600.0
@@ -33,17 +35,20 @@ class Word(NamedTuple):
     figures: tuple[float, ...]
 
 
+class Enqueued(NamedTuple):
+    """How many jobs were enqueued, and how many a second."""
+
+    jobs: int
+    rate: float
+
+
 class Stage(NamedTuple):
-    """A contestant and its place on the disk."""
+    """A contestant, the place of its jobs, and a folder for what else there is."""
 
     contestant: Contestant
+    place: Place
     folder: Path
     look: float | None = None
-
-    @property
-    def file(self) -> Path:
-        """The database."""
-        return self.folder / "jobs.db"
 
     @property
     def go(self) -> Path:
@@ -52,10 +57,19 @@ class Stage(NamedTuple):
 
     def environment(self) -> Mapping[str, str]:
         """What its processes must know."""
-        told = {FILE: str(self.file), GO: str(self.go)}
+        told = {URL: self.place.url, GO: str(self.go)}
         if self.look is not None:
             told[POLL] = str(self.look)
         return {**self.contestant.environment, **told}
+
+
+@contextlib.contextmanager
+def staged(
+    contestant: Contestant, engine: Engine, parent: Path, look: float | None = None
+) -> Iterator[Stage]:
+    """A new place for a contestant, gone with the block."""
+    with tempfile.TemporaryDirectory(dir=parent) as name, engine.place(Path(name)) as place:
+        yield Stage(contestant, place, Path(name), look)
 
 
 class Company:
@@ -113,8 +127,8 @@ class Company:
         lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return f": {lines[-1].strip()[:200]}" if lines else ""
 
-    def order(self, words: str) -> Word:
-        """Tell the first process what to do, and wait until it is done."""
+    def order(self, words: str) -> tuple[float, ...]:
+        """Tell the first process what to do, and wait until it is done; what it tells of it."""
         mouth = self.processes[0].stdin
         assert mouth is not None
         try:
@@ -122,7 +136,12 @@ class Company:
             mouth.flush()
         except BrokenPipeError:
             raise Trouble(f"{self._name} ended before it should{self._evidence()}") from None
-        return self.hear("done", _LONG_PATIENCE)
+        return self.hear("done", _LONG_PATIENCE).figures
+
+    def enqueue(self, how: str, count: int, seconds: float = _LONG_PATIENCE) -> Enqueued:
+        """Have jobs enqueued, `single` or `many`, for at most so many seconds."""
+        spent, jobs = self.order(f"{how} {count} {seconds}")
+        return Enqueued(int(jobs), jobs / spent)
 
     def end(self) -> None:
         """Ask the processes to end; those that will not are killed with their groups."""
@@ -143,7 +162,6 @@ class Company:
 @contextlib.contextmanager
 def enqueuer(stage: Stage) -> Iterator[Company]:
     """A process that enqueues what it is told to."""
-    stage.folder.mkdir(exist_ok=True)
     company = Company(stage, [["enqueue"]])
     try:
         company.hear("open")
@@ -155,7 +173,6 @@ def enqueuer(stage: Stage) -> Iterator[Company]:
 @contextlib.contextmanager
 def workers(stage: Stage, processes: int = 1) -> Iterator[Company]:
     """So many worker processes."""
-    stage.folder.mkdir(exist_ok=True)
     stage.go.unlink(missing_ok=True)
     copies = stage.contestant.fleet is Fleet.COPIES
     orders = [["work", "1"]] * processes if copies else [["work", str(processes)]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +12,12 @@ import pytest
 
 from bench import page
 from bench.__main__ import chosen_plan, main, measure, parser
-from bench.benches import BENCHES
+from bench.benches import bench, names
+from bench.engines import ENGINES
+from bench.engines.sqlite import Sqlite
+from bench.loop import Loop
 from bench.machine import Machine, filesystem
-from bench.ours import DeskLoop, Loop, StoreLoop
+from bench.ours import DeskLoop, StoreLoop
 from bench.plan import DEFAULT, FULL, Plan, Setup, down_to, portions, quietly
 from bench.raw import RawLoop
 from bench.result import Column, Report, Result, Table, Target, markdown
@@ -21,16 +25,24 @@ from bench.stopwatch import lower_ratio, percentile, race, ratio
 from stoker.store.sqlite.driver import Sync
 from tests.bench.tiny import TINY, unreal_figures
 
-MACHINE = Machine("1", "3", "3", "3", "Linux", "a processor", 2, "ext4", 90.0, 200.0)
+MACHINE = Machine("1", "3", "Linux", "a processor", 2, "ext4", 90.0, 200.0)
 SMALL = Table("Speed", (Column("loop"), Column("jobs/s", ",.0f")), (("raw", 1234.5), ("us", None)))
 
 
-def report_of(*targets: Target) -> Report:
-    return Report("2026-01-02", MACHINE, TINY, {"claims": Result((SMALL,), targets)})
+def report_of(*targets: Target, engine: str = "sqlite") -> Report:
+    results = {"claims": Result((SMALL,), targets)}
+    return Report("2026-01-02", engine, MACHINE, ["Engine 9, sync on"], TINY, results)
 
 
-def run(name: str, folder: Path) -> Result:
-    return BENCHES[name](Setup(TINY, folder, quietly))
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Result]:
+    """A benchmark's results; each is run once."""
+
+    @functools.cache
+    def result(name: str) -> Result:
+        return bench(name, Sqlite())(Setup(TINY, tmp_path_factory.mktemp(name), quietly))
+
+    return result
 
 
 ROWS = {
@@ -41,39 +53,46 @@ ROWS = {
     "coalescing": [3],
     "wakeups": [2, 1],
     "disk": [2, 11],
+    "bedrock": [2, 2],
+    "http": [5],
 }
 """By benchmark; the one with peers has a file of its own."""
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_a_benchmark_finds_a_row_of_real_numbers_for_each_contestant(
-    tmp_path: Path, name: str
+    run: Callable[[str], Result], name: str
 ) -> None:
-    tables = run(name, tmp_path).tables
+    tables = run(name).tables
     assert [len(table.rows) for table in tables] == ROWS[name]
     assert unreal_figures(tables) == []
 
 
 def test_every_benchmark_is_tried_here_or_among_peers() -> None:
-    assert [*ROWS, "peers"] == list(BENCHES)
+    assert [*ROWS, "peers"] == names("sqlite")
+    assert {tuple(names(engine)) for engine in ENGINES if engine != "sqlite"} == {
+        ("bedrock", "http", "peers")
+    }
 
 
 @pytest.mark.parametrize("name", ["claims", "inserts"])
-def test_half_of_the_raw_speed_is_aimed_at(tmp_path: Path, name: str) -> None:
-    (target,) = run(name, tmp_path).targets
+def test_half_of_the_raw_speed_is_aimed_at(run: Callable[[str], Result], name: str) -> None:
+    (target,) = run(name).targets
     assert target.wanted == 0.5
     assert target.reached > 0
 
 
-def test_a_lone_thread_commits_as_often_as_it_enqueues(tmp_path: Path) -> None:
-    (table,) = run("coalescing", tmp_path).tables
+def test_a_lone_thread_commits_as_often_as_it_enqueues(run: Callable[[str], Result]) -> None:
+    (table,) = run("coalescing").tables
     commits = {row[:2]: row[4] for row in table.rows}
     assert commits["raw", 1] == commits["desk", 1] == TINY.enqueues
     assert commits["desk", 2] in range(2, TINY.enqueues + 1)
 
 
-def test_retention_bounds_the_jobs_on_file_and_the_end_is_empty(tmp_path: Path) -> None:
-    rows = run("disk", tmp_path).tables[1].rows
+def test_retention_bounds_the_jobs_on_file_and_the_end_is_empty(
+    run: Callable[[str], Result],
+) -> None:
+    rows = run("disk").tables[1].rows
     assert [row[0] for row in rows][-2:] == [TINY.churn, "all swept"]
     assert [row[1] for row in rows] == [*[100] * 10, 0]
 
@@ -163,29 +182,32 @@ def test_a_bar_in_a_cell_does_not_end_it() -> None:
 
 
 def test_a_target_says_on_which_side_of_it_we_want_to_be() -> None:
-    late = Target("latency", 3.0, 3.0, "{:.1f} ms", below=True)
-    assert late.row() == ("latency", "< 3.0 ms", "3.0 ms", "fail")
+    late = Target("latency", 3.0, 3.1, "{:.1f} ms", below=True)
+    assert late.row() == ("latency", "≤ 3.0 ms", "3.1 ms", "fail")
     assert Target("speed", 3.0, 3.0, "{:.1f}").row() == ("speed", "≥ 3.0", "3.0", "pass")
 
 
 def test_the_page_gets_new_results_and_keeps_its_words() -> None:
-    old = "# Page\n\n<!-- results begin -->\nold\n<!-- results end -->\n\nMore.\n"
+    other = "<!-- redis begins -->\nother\n<!-- redis ends -->\n"
+    old = f"# Page\n\n<!-- sqlite begins -->\nold\n<!-- sqlite ends -->\n\nMore.\n{other}"
     new = page.rewritten(old, report_of(Target("be fast", 0.5, 0.6), Target("be sure", 1.0, 0.9)))
-    assert new.startswith("# Page\n\n<!-- results begin -->\n\n- taken on 2026-01-02\n")
-    assert new.endswith("| us |  |\n\n<!-- results end -->\n\nMore.\n")
+    assert new.startswith("# Page\n\n<!-- sqlite begins -->\n\n- taken on 2026-01-02\n")
+    assert new.endswith(f"| us |  |\n\n<!-- sqlite ends -->\n\nMore.\n{other}")
+    assert "- Engine 9, sync on\n" in new
     assert "| be fast | ≥ 50% | 60% | pass |\n| be sure | ≥ 100% | 90% | fail |\n" in new
     assert "old" not in new
     assert page.rewritten(new, report_of()).count("### Targets") == 0
 
 
 def test_a_page_without_a_place_for_results_is_refused() -> None:
-    with pytest.raises(SystemExit, match=r"needs exactly one place for results, not 0"):
+    with pytest.raises(SystemExit, match=r"needs exactly one place for results on sqlite, not 0"):
         page.rewritten("# Page\n", report_of())
 
 
-def test_the_docs_have_a_place_for_results() -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_docs_have_a_place_for_results(engine: str) -> None:
     text = page.PAGE.read_text(encoding="utf-8")
-    assert "- taken on 2026-01-02\n" in page.rewritten(text, report_of())
+    assert "- taken on 2026-01-02\n" in page.rewritten(text, report_of(engine=engine))
 
 
 # -- the command ---------------------------------------------------------------------------
@@ -194,7 +216,7 @@ def test_the_docs_have_a_place_for_results() -> None:
 def test_a_run_shows_its_tables_and_leaves_nothing_behind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report = measure(["inserts"], TINY, tmp_path)
+    report = measure("sqlite", ["inserts"], TINY, tmp_path)
     shown = capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
     assert list(report.results) == ["inserts"]
@@ -209,7 +231,7 @@ def test_sizes_follow_the_options() -> None:
 
     assert asked() == DEFAULT
     assert asked("--full") == FULL
-    assert asked("--rounds", "9").rounds == 9
+    assert (asked("--rounds", "9").rounds, asked("--rounds", "9").peers.rounds) == (9, 9)
     assert asked("--quick", "--depth", "20000").depths == (1_000, 10_000, 20_000)
     assert down_to(DEFAULT, 5_000_000).depths == FULL.depths
 
@@ -217,7 +239,12 @@ def test_sizes_follow_the_options() -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["speed"], "no benchmark is called 'speed'; there are claims, inserts"),
+        (["speed"], "no benchmark of sqlite is called 'speed'; there are claims, inserts"),
+        (
+            ["claims", "--engine", "redis"],
+            "no benchmark of redis is called 'claims'; there are",
+        ),
+        (["--engine", "files"], "invalid choice: 'files'"),
         (["claims", "--write"], "--write takes a whole run"),
         (["--dir", "no/such/folder"], "is no folder"),
         (["--rounds", "0"], "give a number of at least 1"),

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import platform
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from bench.peers.cast import OURS, PEERS, Contestant, ours
-from bench.peers.contest import run
+from bench.engines.engine import Engine
+from bench.engines.sqlite import Sqlite
+from bench.footprint import descendants, is_told, processor, written
+from bench.peers import on_sqlite
+from bench.peers.backlog import Backlogs
+from bench.peers.cast import OURS, Contestant, Peer, ours
+from bench.peers.contest import CONTESTS, run
 from bench.peers.drain import drain
 from bench.peers.fetch import fetch
-from bench.peers.footprint import descendants, footprint
+from bench.peers.goals import Goals, Rival, peer_called
 from bench.peers.lineup import Lineup, line_up, whole
-from bench.peers.stage import Stage, Trouble, enqueuer, workers
+from bench.peers.stage import Stage, Trouble, enqueuer, staged, workers
+from bench.peers.targets import backlog_target, drain_targets, enqueue_targets, waiting_targets
+from bench.peers.throughput import Turn
+from bench.peers.waiting import Idle, Wait
 from bench.plan import Setup, quietly
 from bench.result import Result, Target
 from tests.bench.tiny import TINY, unreal_figures
+
+PEERS = on_sqlite.PEERS
+ALL_PEERS = [peer for contest in CONTESTS.values() for peer in contest.peers]
 
 
 def player(script: str) -> Contestant:
@@ -28,7 +42,7 @@ def player(script: str) -> Contestant:
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    return run(Setup(TINY, tmp_path_factory.mktemp("peers"), quietly))
+    return run(Sqlite(), Setup(TINY, tmp_path_factory.mktemp("peers"), quietly))
 
 
 def target(result: Result, words: str) -> Target:
@@ -94,20 +108,109 @@ def test_without_peers_there_is_no_target_beside_them(result: Result) -> None:
     assert len(result.targets) == 8
 
 
+# -- the cast ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("peer", ALL_PEERS, ids=lambda peer: peer.packages)
+def test_a_peer_has_a_driver_that_can_be_read_and_a_home_with_a_plain_name(peer: Peer) -> None:
+    drivers = Path(on_sqlite.__file__).parent / "drivers"
+    driver = drivers / (peer.driver if peer.on_node else f"{peer.driver}.py")
+    text = driver.read_text(encoding="utf-8")
+    if not peer.on_node:
+        ast.parse(text)
+    assert "enqueue" in text and "work" in text
+    name = peer.home(Path("shelf")).name
+    assert name.replace("-", "").replace(".", "").replace("_", "").isalnum()
+
+
+def test_another_version_has_another_home() -> None:
+    homes = {peer.home(Path("shelf")): peer.pins for peer in ALL_PEERS}
+    assert len(homes) == len({peer.pins for peer in ALL_PEERS})
+
+
+# -- goals ---------------------------------------------------------------------------------
+
+TURNS = {
+    "raw": [Turn(9.0, 900.0, (1000.0, None), 50.0)],
+    OURS[0]: [Turn(6.0, 300.0, (400.0, None), 70.0)],
+    OURS[1]: [Turn(6.0, 300.0, (500.0, None), 70.0)],
+    "huey": [Turn(3.0, None, (200.0, None), 60.0)],
+    "litequeue": [Turn(2.0, 100.0, (100.0, None), 60.0)],
+}
+
+
+def texts(targets: Iterator[Target]) -> list[str]:
+    return [f"{target.what}: {target.reached:g} of {target.wanted:g}" for target in targets]
+
+
+def test_drains_are_set_beside_the_raw_loop_one_peer_and_the_fastest_of_some() -> None:
+    rivals = (peer_called("litequeue", 2.0), Rival("the fastest", 3.0, lambda _: True))
+    found = texts(drain_targets(Goals(0.4, rivals), Sqlite(), PEERS, TURNS))
+    assert found[:3] == [
+        "drain, Stoker, async, 1 process ÷ raw: 0.4 of 0.4",
+        "drain, Stoker, async, 1 process ÷ litequeue: 4 of 2",
+        "drain, Stoker, async, 1 process ÷ huey, the fastest: 2 of 3",
+    ]
+    assert len(found) == 6
+
+
+def test_enqueuing_is_set_beside_the_best_that_can_do_it() -> None:
+    goals = Goals(0.4, (), bulk_of_peers=3.0, single_of_peers=1.0, weight=80.0)
+    assert texts(enqueue_targets(goals, Sqlite(), PEERS, TURNS)) == [
+        "bulk enqueue, Stoker ÷ litequeue, the best peer: 3 of 3",
+        "enqueue one by one, Stoker ÷ huey, the best peer: 2 of 1",
+        "a queued job, bytes: 70 of 80",
+    ]
+
+
+def test_waiting_is_set_beside_the_soonest_peer_and_idleness_beside_a_limit() -> None:
+    waits = [
+        Wait((OURS[0], "is woken"), [1.0, 2.0], Idle(0.01, 0.5)),
+        Wait(("huey", "looks every 1 ms"), [4.0], Idle(0.2, 900.0)),
+        Wait(("litequeue", "is woken"), [3.0], None),
+    ]
+    goals = Goals(0.4, (), idle_processor=0.005, idle_asked=1.0)
+    found = list(waiting_targets(goals, Sqlite(), waits))
+    assert texts(iter(found)) == [
+        "latency, Stoker, async, p50, beside litequeue that is woken: 2 of 3",
+        "idle worker, Stoker, async, of a core: 0.01 of 0.005",
+        "idle worker, Stoker, async, bytes written/s: 0.5 of 1",
+    ]
+    assert [each.ok for each in found] == [True, False, True]
+
+
+def test_the_long_queue_is_set_beside_the_short_one() -> None:
+    backlogs: Backlogs = {10: [100.0], 1_000: [90.0]}
+    assert backlog_target(Goals(0.4, ()), backlogs).row() == (
+        "drain, 1,000 jobs queued ÷ 10",
+        "≥ 85%",
+        "90%",
+        "pass",
+    )
+
+
 # -- fetching ------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("hm\nERROR: no such version\n", "ERROR: no such version"),
+        ("npm error code E\nnpm error no such version\nnpm error\n", "npm error no such version"),
+    ],
+)
 def test_a_peer_that_cannot_be_installed_is_absent_for_a_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, reason: str
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
-        raise subprocess.CalledProcessError(1, "pip", stderr="hm\nERROR: no such version\n")
+        raise subprocess.CalledProcessError(1, "pip", stderr=said)
 
-    monkeypatch.setattr("bench.peers.fetch.subprocess.run", refuse)
-    lineup = line_up(Setup(TINY, tmp_path, quietly, tmp_path / "shelf"))
+    with monkeypatch.context() as patch:
+        patch.setattr("bench.peers.fetch.subprocess.run", refuse)
+        lineup = line_up(Setup(TINY, tmp_path, quietly, tmp_path / "shelf"), Sqlite(), PEERS)
     assert [one.name for one in lineup.contestants] == list(OURS)
-    reasons = {row[0].split()[0]: row[-1] for row in lineup.table().rows if isinstance(row[0], str)}
-    assert reasons["huey"] == "absent: ERROR: no such version"
+    assert lineup.table().rows[0][-1] == f"absent: {reason}"
+    assert f"Python {platform.python_version()}" in lineup.table().note
 
 
 def test_a_peer_on_node_needs_npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,23 +229,28 @@ def test_a_peer_is_installed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 # -- the stage -----------------------------------------------------------------------------
 
 
-def test_a_peer_that_fails_is_out_from_then_on(tmp_path: Path) -> None:
+@pytest.fixture
+def engine() -> Engine:
+    return Sqlite()
+
+
+def test_a_peer_that_fails_is_out_from_then_on(engine: Engine) -> None:
     def fail() -> str:
         raise Trouble("no luck")
 
     one = player("")
-    lineup = Lineup([one], {})
+    lineup = Lineup(engine, [one])
     assert lineup.attempt(one, lambda: "played") == "played"
     assert lineup.attempt(one, fail) is None
     assert lineup.attempt(one, lambda: "played") is None
 
 
-def test_we_ourselves_must_not_fail() -> None:
+def test_we_ourselves_must_not_fail(engine: Engine) -> None:
     def fail() -> None:
         raise Trouble("no luck")
 
     with pytest.raises(Trouble, match="no luck"):
-        Lineup([], {}).attempt(ours("async"), fail)
+        Lineup(engine, []).attempt(ours("async"), fail)
 
 
 def test_only_those_who_came_through_every_round_count() -> None:
@@ -150,34 +258,87 @@ def test_only_those_who_came_through_every_round_count() -> None:
     assert whole(rounds) == {"a": [1, 2]}
 
 
-def test_a_process_that_ends_too_soon_is_quoted(tmp_path: Path) -> None:
-    stage = Stage(player("raise SystemExit('the disk is gone')"), tmp_path)
+def test_a_process_that_ends_too_soon_is_quoted(engine: Engine, tmp_path: Path) -> None:
+    one = player("raise SystemExit('the disk is gone')")
     quoted = pytest.raises(Trouble, match="player ended before it should: the disk is gone")
-    with quoted, enqueuer(stage):
+    with staged(one, engine, tmp_path) as stage, quoted, enqueuer(stage):
         raise AssertionError("it must not come to this")
 
 
-def test_words_of_the_driver_are_told_from_its_chatter(tmp_path: Path) -> None:
+def test_words_of_the_driver_are_told_from_its_chatter(engine: Engine, tmp_path: Path) -> None:
     script = "print('hello'); print('bench open 1 2.5'); print(); input(); print('bench done 7')"
-    with enqueuer(Stage(player(script), tmp_path)) as company:
-        assert company.order("anything").figures == (7.0,)
+    with staged(player(script), engine, tmp_path) as stage, enqueuer(stage) as company:
+        assert company.order("anything") == (7.0,)
 
 
-def test_copies_of_a_worker_are_heard_through_one_pipe(tmp_path: Path) -> None:
+def test_copies_of_a_worker_are_heard_through_one_pipe(engine: Engine, tmp_path: Path) -> None:
     script = "import os, time; os.write(1, b'bench ready %d\\n' % os.getpid()); time.sleep(600)"
-    stage = Stage(player(script)._replace(fleet=PEERS[1].fleet), tmp_path)
-    with workers(stage, 2) as company:
+    one = player(script)._replace(fleet=PEERS[1].fleet)
+    with staged(one, engine, tmp_path) as stage, workers(stage, 2) as company:
         heard = {company.hear("ready").figures[0] for _ in range(2)}
         assert heard == {process.pid for process in company.processes}
     assert all(process.returncode is not None for process in company.processes)
 
 
-def test_a_drain_ends_when_its_time_is_up_and_counts_what_was_done(tmp_path: Path) -> None:
-    with enqueuer(Stage(ours("sync"), tmp_path)) as till:
-        till.order("many 20")
-        drained = drain(Stage(ours("sync"), tmp_path), 1, jobs=1_000_000, seconds=1.0)
+TILL = """
+import asyncio
+from bench.peers.drivers import till
+
+def one(payload):
+    assert len(payload) == 98
+
+def many(payloads):
+    print("bench many", len(payloads), flush=True)
+
+async def one_later(payload):
+    one(payload)
+
+async def many_later(payloads):
+    many(payloads)
+"""
+
+
+@pytest.mark.parametrize(
+    "serve", ["till.serve(one, many)", "asyncio.run(till.serve_async(one_later, many_later))"]
+)
+def test_jobs_are_enqueued_singly_or_in_bulk_until_the_time_is_up(
+    engine: Engine, tmp_path: Path, serve: str
+) -> None:
+    with staged(player(TILL + serve), engine, tmp_path) as stage, enqueuer(stage) as company:
+        assert company.enqueue("single", 3).jobs == 3
+        assert company.enqueue("many", 1_500).jobs == 1_500
+        assert company.order("stamp") == ()
+        assert company.enqueue("many", 1_500, 0.0).jobs == 0
+
+
+def test_in_bulk_a_thousand_go_at_once(engine: Engine, tmp_path: Path) -> None:
+    one = player(TILL + "till.serve(one, many)")
+    with staged(one, engine, tmp_path) as stage, enqueuer(stage) as company:
+        mouth = company.processes[0].stdin
+        assert mouth is not None
+        mouth.write(b"many 1500 60\n")
+        mouth.flush()
+        assert [company.hear("many").figures[0] for _ in range(2)] == [1000, 500]
+
+
+def test_a_drain_ends_when_its_time_is_up_and_counts_what_was_done(
+    engine: Engine, tmp_path: Path
+) -> None:
+    with staged(ours("sync"), engine, tmp_path) as stage, enqueuer(stage) as till:
+        till.enqueue("many", 20)
+        drained = drain(stage, 1, jobs=1_000_000, seconds=1.0)
     assert drained.jobs == 20
     assert drained.rate > 0
+
+
+def test_a_place_is_new_for_every_stage(engine: Engine, tmp_path: Path) -> None:
+    def file(stage: Stage) -> Path:
+        return Path(stage.place.url.removeprefix("sqlite:///"))
+
+    with staged(player(""), engine, tmp_path) as one, staged(player(""), engine, tmp_path) as other:
+        assert file(one) != file(other)
+        assert (one.place.weight(), other.place.weight()) == (0, 0)
+    assert list(tmp_path.iterdir()) == []
 
 
 # -- the footprint -------------------------------------------------------------------------
@@ -186,7 +347,7 @@ def test_a_drain_ends_when_its_time_is_up_and_counts_what_was_done(tmp_path: Pat
 @pytest.fixture
 def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three generations, and somebody else."""
-    monkeypatch.setattr("bench.peers.footprint._PROC", tmp_path)
+    monkeypatch.setattr("bench.footprint._PROC", tmp_path)
     for pid, parent in ((1, 0), (20, 1), (300, 20), (4, 0)):
         (tmp_path / str(pid)).mkdir()
         stat = f"{pid} (a (b) c) S {parent} 0 0 0 0 0 0 0 0 0 {pid} {pid} 0 0"
@@ -201,11 +362,12 @@ def test_a_family_is_a_process_and_all_that_came_of_it(proc: Path) -> None:
 
 
 def test_a_footprint_is_that_of_the_whole_family(proc: Path) -> None:
-    (proc / "self").symlink_to(proc / "1")
     ticks = os.sysconf("SC_CLK_TCK")
-    assert footprint([1]) == (2 * 321 / ticks, 321_000)
-    assert footprint([4, 300]) == (2 * 304 / ticks, 304_000)
+    assert (processor([1]), written([1])) == (2 * 321 / ticks, 321_000)
+    assert (processor([4, 300]), written([4, 300])) == (2 * 304 / ticks, 304_000)
 
 
 def test_where_nobody_tells_there_is_no_footprint(proc: Path) -> None:
-    assert footprint([1]) is None
+    assert not is_told()
+    (proc / "self").symlink_to(proc / "1")
+    assert is_told()

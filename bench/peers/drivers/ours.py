@@ -13,7 +13,7 @@ from stoker.worker.worker import WorkerSettings
 TALLY = tally.Tally()
 QUEUE = "work"
 
-app = Stoker(f"sqlite:///{tally.file()}")
+app = Stoker(tally.url())
 
 
 @app.task(name="async", queue=QUEUE)

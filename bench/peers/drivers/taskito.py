@@ -1,7 +1,8 @@
-"""taskito: its queue on SQLite and its worker with threads."""
+"""taskito: its queue on any engine, and its worker with threads."""
 
 from __future__ import annotations
 
+import os
 import sys
 
 from taskito import Queue  # type: ignore[import-not-found]
@@ -9,12 +10,20 @@ from taskito import Queue  # type: ignore[import-not-found]
 from bench.peers.drivers import tally, till
 
 NAME = "nothing"
+BATCH = 100
+THREADS = 16
 
 
 def opened() -> Queue:
     every = tally.poll()
     pace = {"scheduler_poll_interval_ms": max(1, round(every * 1e3))} if every else {}
-    queue = Queue(db_path=tally.file(), scheduler_batch_size=100, push_dispatch=True, **pace)
+    engine = tally.url().partition(":")[0]
+    place = (
+        {"db_path": tally.file()}
+        if engine == "sqlite"
+        else {"backend": engine, "db_url": tally.url(), "workers": THREADS}
+    )
+    queue = Queue(scheduler_batch_size=BATCH, push_dispatch=True, **place, **pace)
     queue.task(name=NAME)(tally.Tally().handle)
     return queue
 
@@ -26,6 +35,7 @@ def main(queue: Queue) -> None:
             lambda payloads: queue.enqueue_many(NAME, [(payload,) for payload in payloads]),
         )
     else:
+        os.environ["TASKITO_LOG_LEVEL"] = "WARNING"
         queue.run_worker()
 
 

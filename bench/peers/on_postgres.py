@@ -1,0 +1,77 @@
+"""Peers on PostgreSQL, and what we want to reach beside them."""
+
+from __future__ import annotations
+
+from bench.peers.cast import SHORTEST, Peer
+from bench.peers.goals import Goals, peer_called
+
+_UVLOOP = "uvloop==0.23.0"
+
+PEERS = (
+    Peer(
+        name="graphile-worker",
+        pins=("graphile-worker@0.18.0",),
+        driver="graphile.mjs",
+        delivery="at least once, four hours later",
+        worker="its worker on Node: 24 concurrent jobs, a local queue of 500, batched completion",
+    ),
+    Peer(
+        name="pg-boss",
+        # 12.38.0 asks for a version of a package that is not to be had.
+        pins=("pg-boss@12.35.0",),
+        driver="pgboss.mjs",
+        delivery="at least once",
+        worker="its worker on Node: batches of 500, LISTEN/NOTIFY",
+    ),
+    Peer(
+        name="pgqueuer",
+        pins=("pgqueuer[asyncpg]==1.6.0", _UVLOOP),
+        driver="pgqueuer",
+        durability="the server's: all of its tables are logged",
+        delivery="at least once",
+        worker="its queue manager over asyncpg, batch_size=500",
+    ),
+    Peer(
+        name="procrastinate",
+        pins=("procrastinate==3.10.0", "psycopg[binary,pool]==3.3.8", _UVLOOP),
+        driver="procrastinate",
+        delivery="at least once, if the user retries stalled jobs",
+        worker="its worker, concurrency=10",
+    ),
+    Peer(
+        name="saq",
+        pins=("saq[hiredis,postgres,redis]==0.26.4", _UVLOOP),
+        driver="saq",
+        delivery="at most once, unless retries are asked for",
+        worker="its worker, concurrency=100",
+        at_least_once=False,
+        has_bulk=False,
+    ),
+    Peer(
+        name="dbos",
+        pins=("dbos==3.3.0", "psycopg[binary]==3.3.8"),
+        driver="dbos",
+        delivery="at least once, after a restart",
+        worker="its application with a queue of workflows",
+        has_bulk=False,
+        looks=(None, SHORTEST),
+        interval=1.0,
+    ),
+    Peer(
+        name="taskito",
+        pins=("taskito==0.22.0",),
+        driver="taskito",
+        delivery="at least once",
+        worker="its worker with 16 threads, scheduler_batch_size=100, push_dispatch=True",
+        looks=(None, SHORTEST),
+        interval=0.05,
+    ),
+)
+
+GOALS = Goals(
+    drain_of_raw=0.4,
+    rivals=(peer_called("graphile-worker", 1.2), peer_called("pgqueuer", 3.0)),
+    bulk_of_peers=3.0,
+    single_of_peers=1.0,
+    idle_asked=1.0,
+)

@@ -1,0 +1,117 @@
+"""Peers on Redis, and what we want to reach beside them."""
+
+from __future__ import annotations
+
+from bench.peers.cast import SHORTEST, Fleet, Peer
+from bench.peers.goals import Goals, Rival, peer_called
+
+_HIREDIS = "hiredis==3.5.0"
+_UVLOOP = "uvloop==0.23.0"
+
+PEERS = (
+    Peer(
+        name="BullMQ",
+        pins=("bullmq@6.7.0", "ioredis@6.0.0"),
+        driver="bullmq.mjs",
+        delivery="at least once: stalled jobs run again",
+        worker="its worker on Node, concurrency=100, completed jobs not kept",
+    ),
+    Peer(
+        name="dramatiq",
+        pins=("dramatiq[redis]==2.2.1", _HIREDIS),
+        driver="dramatiq",
+        delivery="at least once",
+        worker="its worker with 8 threads",
+        fleet=Fleet.OWN,
+        has_bulk=False,
+    ),
+    Peer(
+        name="huey",
+        pins=("huey==3.5.4", "redis==8.1.0", _HIREDIS),
+        driver="huey",
+        delivery="at most once: a job is popped before it runs",
+        worker="its consumer with 4 threads",
+        at_least_once=False,
+        has_bulk=False,
+    ),
+    Peer(
+        name="taskiq",
+        pins=("taskiq==0.13.0", "taskiq-redis==1.2.4", _HIREDIS, _UVLOOP),
+        driver="taskiq",
+        delivery="at least once",
+        worker="its worker over RedisStreamBroker: batches of 100, 100 jobs at a time",
+        fleet=Fleet.OWN,
+        has_bulk=False,
+    ),
+    Peer(
+        name="saq",
+        pins=("saq[hiredis,postgres,redis]==0.26.4", _UVLOOP),
+        driver="saq",
+        delivery="at most once, unless retries are asked for",
+        worker="its worker, concurrency=100",
+        at_least_once=False,
+        has_bulk=False,
+    ),
+    Peer(
+        name="arq",
+        pins=("arq==0.28.0", _HIREDIS, _UVLOOP),
+        driver="arq",
+        delivery="at least once",
+        worker="its worker, max_jobs=10, results not kept",
+        has_bulk=False,
+        looks=(None, SHORTEST),
+        interval=0.5,
+    ),
+    Peer(
+        name="streaq",
+        pins=("streaq==7.2.0", _UVLOOP),
+        driver="streaq",
+        delivery="at least once",
+        worker="its worker, concurrency=16, results not kept",
+    ),
+    Peer(
+        name="celery",
+        pins=("celery[redis]==5.7.0", _HIREDIS),
+        driver="celery",
+        delivery="at least once, an hour later (task_acks_late=True)",
+        worker="its worker, solo pool, worker_prefetch_multiplier=100",
+        has_bulk=False,
+    ),
+    Peer(
+        name="rq",
+        pins=("rq==2.12.0", _HIREDIS),
+        driver="rq",
+        delivery="at most once, unless retries are asked for",
+        worker="SimpleWorker, which does not fork for each job; results not kept",
+        at_least_once=False,
+    ),
+    Peer(
+        name="docket",
+        pins=("pydocket==0.27.0", _HIREDIS, _UVLOOP),
+        driver="docket",
+        delivery="at least once",
+        worker="its worker, concurrency=10",
+        looks=(None, SHORTEST),
+    ),
+    Peer(
+        name="taskito",
+        pins=("taskito==0.22.0",),
+        driver="taskito",
+        delivery="at least once",
+        worker="its worker with 16 threads, scheduler_batch_size=100, push_dispatch=True",
+        looks=(None, SHORTEST),
+        interval=0.05,
+    ),
+)
+
+GOALS = Goals(
+    drain_of_raw=0.2,
+    rivals=(
+        peer_called("BullMQ", 4.0),
+        Rival("the fastest peer on Python", 8.0, lambda peer: not peer.on_node),
+    ),
+    bulk_of_peers=3.0,
+    single_of_peers=1.0,
+    idle_asked=1.0,
+    weight=450.0,
+)
