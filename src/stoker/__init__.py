@@ -12,19 +12,32 @@
 >>> worker.stop()
 """
 
-from stoker.client import Call, JobFailed, JobHandle, Stoker, Task, WaitTimeout
-from stoker.desk import Desk, Placement, Reply, Twin
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from stoker.errors import StokerError
-from stoker.kernel.job import Format, Job, State
-from stoker.kernel.policy import OnLost, Policy
-from stoker.kernel.queue import Order, QueueSettings, Retention
-from stoker.kernel.retry import Again, Failure, GiveUp, failure_of
-from stoker.kernel.retry_forms import by_error, custom, exponential, fixed, linear, listed, never
-from stoker.kernel.window import Windows, parse_windows
-from stoker.store.open import open_store
-from stoker.worker.context import Context, Retry, current
-from stoker.worker.performing import Middleware
-from stoker.worker.worker import Worker
+
+if TYPE_CHECKING:
+    from stoker.client import Call, JobFailed, JobHandle, Stoker, Task, WaitTimeout
+    from stoker.desk import Desk, Placement, Reply, Twin
+    from stoker.kernel.job import Format, Job, State
+    from stoker.kernel.policy import OnLost, Policy
+    from stoker.kernel.queue import Order, QueueSettings, Retention
+    from stoker.kernel.retry import Again, Failure, GiveUp, failure_of
+    from stoker.kernel.retry_forms import (
+        by_error,
+        custom,
+        exponential,
+        fixed,
+        linear,
+        listed,
+        never,
+    )
+    from stoker.kernel.window import Windows, parse_windows
+    from stoker.store.open import open_store
+    from stoker.worker.context import Context, Retry, current
+    from stoker.worker.performing import Middleware
+    from stoker.worker.worker import Worker
 
 __version__ = "0.1.0"
 
@@ -68,3 +81,31 @@ __all__ = [
     "open_store",
     "parse_windows",
 ]
+
+# Names are fetched when they are first asked for: whoever needs a part of the house, such as the
+# command line, does not wait for all of it.
+_HOMES = {
+    "stoker.client": "Call JobFailed JobHandle Stoker Task WaitTimeout",
+    "stoker.desk": "Desk Placement Reply Twin",
+    "stoker.kernel.job": "Format Job State",
+    "stoker.kernel.policy": "OnLost Policy",
+    "stoker.kernel.queue": "Order QueueSettings Retention",
+    "stoker.kernel.retry": "Again Failure GiveUp failure_of",
+    "stoker.kernel.retry_forms": "by_error custom exponential fixed linear listed never",
+    "stoker.kernel.window": "Windows parse_windows",
+    "stoker.store.open": "open_store",
+    "stoker.worker.context": "Context Retry current",
+    "stoker.worker.performing": "Middleware",
+    "stoker.worker.worker": "Worker",
+}
+
+if not TYPE_CHECKING:  # a type checker would take it for a promise that there is every name
+
+    def __getattr__(name: str) -> object:
+        for home, names in _HOMES.items():
+            if name in names.split():
+                return globals().setdefault(name, getattr(import_module(home), name))
+        raise AttributeError(f"module 'stoker' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -145,7 +145,9 @@ def test_a_structure_that_contains_itself_is_refused(stoker: Harness, app: Stoke
     task, _ = taking(app, Any)
     endless: list[Any] = []
     endless.append(endless)
-    with pytest.raises(BadInput, match="the task 'take' cannot be called like this: maximum rec"):
+    with pytest.raises(
+        BadInput, match="the argument 'value' of the task 'take' cannot travel as JSON: max"
+    ):
         task.enqueue(endless)
 
 

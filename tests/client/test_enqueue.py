@@ -276,3 +276,15 @@ def test_many_calls_must_agree_about_twins(stoker: Harness, app: Stoker, add: Ad
     with pytest.raises(BadInput, match="must have the same if_exists"):
         app.enqueue_many(calls)
     assert stoker.jobs() == []
+
+
+def test_results_are_not_taken_for_calls(app: Stoker) -> None:
+    double = app.task(name="double")(lambda number: 2 * number)
+    results: Any = [double(1), double(2)]
+    with pytest.raises(BadInput, match=r"takes calls, made with task\.call\(\.\.\.\)"):
+        app.enqueue_many(results)
+
+
+def test_a_name_alone_is_no_list_of_queues(app: Stoker) -> None:
+    with pytest.raises(BadInput, match=r"write queues=\['default'\]"):
+        app.worker(queues="default")

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any, assert_type
 
 import pytest
@@ -204,7 +207,7 @@ def test_a_retry_handler_is_given_as_a_callable_and_known_by_the_tasks_name(app:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"colour": "red"}, "the task '.*nothing' has no option colour"),
+        ({"colour": "red"}, r"a task has no option colour \(see '.*nothing'\); there are name, "),
         ({"place": "moon"}, "place= must be one of 'loop', 'thread', 'process', not 'moon'"),
         ({"on_lost": "cry"}, "on_lost= must be one of 'requeue', 'retry', 'fail', 'stay'"),
         ({"retry": 5}, "retry= takes a policy such as exponential"),
@@ -224,6 +227,31 @@ def test_a_wrong_option_is_refused_when_the_task_is_made(
 ) -> None:
     with pytest.raises(BadInput, match=complaint):
         app.task(**options)(nothing)
+
+
+def test_a_builtin_without_a_signature_is_refused(app: Stoker) -> None:
+    with pytest.raises(BadInput, match="wrap it in a function of your own"):
+        app.task(name="most")(max)
+
+
+def test_a_script_that_is_started_itself_has_the_names_by_which_others_import_it(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "shop.py"
+    script.write_text(
+        "from stoker import Stoker\n"
+        "app = Stoker('memory:')\n"
+        "@app.task\n"
+        "def sell() -> None: ...\n"
+        "if __name__ == '__main__':\n"
+        "    print(sell.name)\n",
+        encoding="utf-8",
+    )
+    for command in ([str(script)], ["-m", "shop"], ["-c", "import shop; print(shop.sell.name)"]):
+        ran = subprocess.run(
+            [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        assert ran.stdout == "shop.sell\n"
 
 
 @pytest.mark.parametrize("place", ["thread", "process"])

@@ -6,6 +6,7 @@ import fcntl
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -52,8 +53,8 @@ async def block_loop(ctx: Context, seconds: int) -> int:
 @app.task(name="hold_interpreter")
 def hold_interpreter(ctx: Context, seconds: int) -> int:
     note(ctx)
-    time.sleep(0.2)  # a process that is held while it writes keeps all others from writing
-    ctypes.PyDLL(None).sleep(seconds)  # unlike CDLL, it keeps the GIL
+    with app.desk.store._lock:  # a process that is held while it writes lets nobody else write
+        ctypes.PyDLL(None).sleep(seconds)  # unlike CDLL, it keeps the GIL
     return os.getpid()
 
 @app.task(name="spin", place="process", timeout="1s")
@@ -68,6 +69,8 @@ def segfault(ctx: Context) -> None:
     ctypes.string_at(0)
 """
 TTL = 2
+TOO_LONG = TTL + 1
+"""For a session that nobody beats for."""
 
 
 @pytest.fixture
@@ -211,12 +214,42 @@ def test_a_handler_that_blocks_its_process_for_long_keeps_the_session(
 ) -> None:
     with running(tmp_path, app) as fleet:
         before = pids(app)
-        job = app[task].enqueue(2 * TTL)
+        job = app[task].enqueue(TOO_LONG)
         pid = job.wait(timeout="30s")
         assert (job.job.attempt, job.job.crashes) == (1, 0)
         assert pids(app) == before
         assert pid in before
         assert "is over" not in fleet.said()
+
+
+SLOW_BURIALS = """
+import multiprocessing, sys
+
+def bury_slowly(session, retire=app.desk.store.retire):
+    (HERE / "burying").touch()
+    while not (HERE / "buried").exists():
+        time.sleep(0.01)
+    retire(session)
+
+if sys.argv[1:2] == ["worker"] and multiprocessing.parent_process() is None:
+    app.desk.store.retire = bury_slowly  # in the supervisor
+"""
+
+
+def test_a_slow_call_of_the_supervisor_delays_none_of_its_beats(tmp_path: Path) -> None:
+    slow = app_in(tmp_path, TASKS + SLOW_BURIALS)
+    with closing(slow) as app, running(tmp_path, app) as fleet:
+        before = pids(app)
+        killed, busy = before
+        works_again(app, killed)  # then its supervisor knows its session
+        os.kill(killed, signal.SIGKILL)
+        until((tmp_path / "burying").exists, "for the supervisor to be held up")
+        job = app["hold_interpreter"].enqueue(TOO_LONG)
+        assert job.wait(timeout="30s") == busy
+        assert (job.job.attempt, job.job.crashes) == (1, 0)
+        assert pids(app)[busy] == before[busy]
+        assert "is over" not in fleet.said()
+        (tmp_path / "buried").touch()
 
 
 def test_a_busy_loop_in_a_process_of_its_own_is_stopped_when_its_time_is_up(

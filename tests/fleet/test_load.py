@@ -53,7 +53,7 @@ def test_the_only_app_of_a_module_needs_no_name() -> None:
         ),
         (
             "fleet_none",
-            "fleet_none has 0 apps; say which; make one: app = Stoker('sqlite:///jobs.db')",
+            "fleet_none has no app; make one: app = Stoker('sqlite:///jobs.db')",
         ),
     ],
 )
@@ -63,7 +63,21 @@ def test_a_name_that_leads_to_no_app_is_refused(reference: str, told: str) -> No
     assert str(refused.value) == told
 
 
-@pytest.mark.parametrize("module", ["fleet_gone", "fleet_gone.deeper"])
+@pytest.mark.parametrize(
+    ("reference", "meant"),
+    [
+        ("fleet_one.py:app", "fleet_one:app"),
+        ("fleet_one.py", "fleet_one"),
+        ("shop/tasks.py:app", "shop.tasks:app"),
+        ("flete_two:other", "fleet_two:other"),
+    ],
+)
+def test_a_name_that_is_nearly_right_is_put_right(reference: str, meant: str) -> None:
+    with pytest.raises(BadInput, match=rf"; did you mean {meant}\?$"):
+        load_app(reference)
+
+
+@pytest.mark.parametrize("module", ["gone", "gone.deeper"])
 def test_a_module_that_is_not_there_is_refused_with_the_place_searched(
     folder: Path, module: str
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,3 +95,31 @@ def test_an_sqlite_url_that_cannot_be_read_is_refused_with_one_that_can(url: str
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="nowhere"):
         open_store(f"sqlite:///{tmp_path}/nowhere/jobs.db")
+
+
+@pytest.mark.parametrize(
+    ("url", "driver", "extra"),
+    [
+        ("sqlite:///jobs.db", "apsw", "sqlite"),
+        ("postgresql://localhost/jobs", "psycopg", "postgres"),
+        ("redis://localhost", "redis", "redis"),
+    ],
+)
+def test_a_driver_that_is_not_installed_is_named_with_its_extra(
+    tmp_path: Path, url: str, driver: str, extra: str
+) -> None:
+    code = (
+        "import sys\n"
+        f"sys.modules[{driver!r}] = None\n"
+        "from stoker.store.open import open_store\n"
+        f"open_store({url!r})\n"
+    )
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    said = f"StoreUnavailable: {url} needs {driver}; install it with: pip install 'stoker[{extra}]'"
+    assert said in ran.stderr
+
+
+def test_a_file_without_a_scheme_is_told_how_to_be_named() -> None:
+    with pytest.raises(BadInput, match=r"if it is a file, write sqlite:///jobs\.db$"):
+        open_store("jobs.db")

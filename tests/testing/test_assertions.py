@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from stoker import State, Stoker, current, fixed
+from stoker import Job, State, Stoker, current, fixed
 from stoker.client.task import Task
 from stoker.testing import Harness, harness
 
@@ -152,6 +152,40 @@ def test_a_job_that_has_not_failed_is_told(stoker: Harness, mail: Mail) -> None:
     job = mail.enqueue("ann", "hi")
     with pytest.raises(AssertionError, match="to be FAILED: job 1 QUEUED mail"):
         stoker.assert_failed(job)
+
+
+# -- nothing failed ------------------------------------------------------------------------
+
+
+def test_nothing_has_failed_when_all_went_well_in_the_end(stoker: Harness, app: Stoker) -> None:
+    @app.task(name="flaky", retry=fixed("10s", limit=1))
+    def flaky() -> None:
+        if current().attempt == 1:
+            raise OSError("no luck")
+
+    flaky.enqueue()
+    stoker.drain()
+    with pytest.raises(AssertionError) as caught:
+        stoker.assert_nothing_failed()
+    assert str(caught.value).splitlines()[:3] == [
+        "1 job went wrong; there are:",
+        "  job 1 QUEUED flaky {}, due in 10s, after try 1, OSError: no luck",
+        "OSError: no luck",
+    ]
+    stoker.run_for("10s")
+    stoker.assert_nothing_failed()
+
+
+def test_a_failed_job_and_one_without_a_task_are_told(
+    stoker: Harness, app: Stoker, mail: Mail
+) -> None:
+    mail.enqueue("nobody", "hi")
+    app.desk.intake.enqueue(Job("post", "gone"))
+    mail.enqueue("ann", "hi").cancel()
+    stoker.run_for("10s")
+    with pytest.raises(AssertionError, match="2 jobs went wrong; there are:") as caught:
+        stoker.assert_nothing_failed()
+    assert "the app has no task called 'gone'" in str(caught.value)
 
 
 # -- nothing left --------------------------------------------------------------------------

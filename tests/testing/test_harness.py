@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -254,9 +256,7 @@ def test_middleware_is_called(app: Stoker, stoker: Harness) -> None:
 
     app.middleware.append(Witness())
     app.task(name="work")(lambda: None).enqueue()
-    with harness(app) as fresh:
-        app["work"].enqueue()
-        fresh.drain()
+    stoker.drain()
     assert seen == ["work", "Finished"]
 
 
@@ -281,6 +281,45 @@ def test_a_job_of_an_unknown_task_is_put_off(app: Stoker, stoker: Harness) -> No
     assert stoker.drain() == 0
     (job,) = stoker.jobs()
     assert (job.due_at, job.error) == (stoker.clock() + MINUTE, "the app has no task called 'gone'")
+
+
+def test_a_task_for_processes_runs_here(app: Stoker, stoker: Harness) -> None:
+    where = app.task(place="process")(os.getpid)
+    job = where.enqueue()
+    stoker.drain()
+    assert job.result == os.getpid()
+
+
+class Interruption(BaseException):
+    """As Ctrl-C, or the way in which pytest.fail() leaves a test."""
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, Interruption])
+def test_what_is_meant_for_the_test_goes_through(
+    app: Stoker, stoker: Harness, interruption: type[BaseException]
+) -> None:
+    @app.task(retry=fixed(0))
+    def sync() -> None:
+        raise interruption
+
+    @app.task(retry=fixed(0))
+    async def on_loop() -> None:
+        raise interruption
+
+    for task in (sync, on_loop):
+        task.enqueue()
+        with pytest.raises(interruption):
+            stoker.drain()
+
+
+def test_a_handler_that_leaves_the_program_has_failed(app: Stoker, stoker: Harness) -> None:
+    @app.task
+    def leave() -> None:
+        sys.exit("no more")
+
+    job = leave.enqueue()
+    assert stoker.drain() == 1
+    stoker.assert_failed(job, match="^SystemExit: no more")
 
 
 # -- tests that are coroutines -------------------------------------------------------------
@@ -323,3 +362,22 @@ def test_a_coroutine_that_drains_in_the_wrong_way_is_told(app: Stoker, stoker: H
 
     with pytest.raises(StokerError, match="in a coroutine, await drain_async"):
         asyncio.run(main())
+
+
+def test_a_coroutine_lets_time_pass_with_everything_running_at_its_moment(
+    app: Stoker, stoker: Harness
+) -> None:
+    moments: list[datetime] = []
+
+    @app.task(retry=fixed("10m", limit=2))
+    async def fail() -> None:
+        moments.append(stoker.clock.now)
+        raise OSError("no luck")
+
+    async def main() -> int:
+        await fail.options(delay="5m").aenqueue()
+        return await stoker.run_for_async("20m")
+
+    assert asyncio.run(main()) == 2
+    assert moments == [NEW_YEAR + timedelta(minutes=minutes) for minutes in (5, 15)]
+    assert stoker.clock.now == NEW_YEAR + timedelta(minutes=20)

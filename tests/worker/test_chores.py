@@ -1,16 +1,22 @@
-"""The chores: done by one of several workers, and by another when that one leaves."""
+"""The chores: done by one of several workers, by another when that one leaves, and only when there
+is something to do."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from stoker import State, Stoker
+from stoker import Desk, Job, State, Stoker
 from stoker.desk.clerk import Clerk
-from stoker.watch import run_chores
-from stoker.worker import worker as worker_module
+from stoker.kernel import rules
+from stoker.kernel.queue import QueueSettings, Retention
+from stoker.store import Store
+from stoker.watch import rounds, run_chores
+from stoker.watch.rounds import Rounds
+from tests.engines import SECOND, VirtualClock
 from tests.worker.conftest import Hire
 from tests.worker.waiting import until
 
@@ -32,8 +38,10 @@ class Rota:
 
 @pytest.fixture
 def rota(monkeypatch: pytest.MonkeyPatch) -> Rota:
+    """Every round is made, whether there is something to do or not."""
     rota = Rota()
-    monkeypatch.setattr(worker_module, "run_chores", rota.run)
+    monkeypatch.setattr(rounds, "run_chores", rota.run)
+    monkeypatch.setattr(rounds, "_FOR_NO_REASON", 0)
     return rota
 
 
@@ -83,3 +91,105 @@ def test_schedules_tick_with_the_chores(app: Stoker, hire: Hire) -> None:
 
     hire(ttl=1)
     until(lambda: app.desk.store.survey(["default"])[0].counts[State.FINISHED] >= 2)
+
+
+# -- rounds --------------------------------------------------------------------------------
+
+
+class Turns:
+    """Counts how often the turn is asked for."""
+
+    def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked = 0
+        self._hold = store.hold
+        monkeypatch.setattr(store, "hold", self._counted)
+
+    def _counted(self, name: str, owner: str, ttl: int) -> bool:
+        self.asked += 1
+        return self._hold(name, owner, ttl)
+
+
+@pytest.fixture
+def turns(store: Store, monkeypatch: pytest.MonkeyPatch) -> Turns:
+    return Turns(store, monkeypatch)
+
+
+@pytest.fixture
+def mine(desk: Desk) -> Rounds:
+    """Rounds that have begun, so that the next one for no reason is ten seconds away."""
+    mine = Rounds(desk.clerk, "me", every=SECOND)
+    mine.make()
+    return mine
+
+
+def test_a_round_with_nothing_to_do_asks_for_no_turn(
+    desk: Desk, clock: VirtualClock, mine: Rounds, turns: Turns
+) -> None:
+    session = desk.dispatch.open_session(ttl=60 * SECOND)
+    desk.intake.enqueue_many([Job("q")] * 3)
+    desk.report.finish(desk.dispatch.claim(["q"], session=session)[0])
+    desk.dispatch.claim(["q"], session=session)
+    for _ in range(9):
+        clock.pass_(1)
+        assert mine.make() is None
+    assert turns.asked == 0
+
+
+def lost(desk: Desk) -> None:
+    desk.intake.enqueue(Job("q"))
+    desk.dispatch.claim(["q"], visibility=SECOND)
+
+
+def adrift(desk: Desk) -> None:
+    desk.intake.enqueue(Job("q"))
+    (parent,) = desk.dispatch.claim(["q"])
+    desk.intake.spawn(parent, [Job("q")])
+    # It finishes, and nobody is left to let its child go.
+    now_a_parent = desk.store.get([parent.id])[parent.id]
+    desk.store.transact([rules.finish(now_a_parent, now=desk.store.now())])
+
+
+def forgettable(desk: Desk) -> None:
+    desk.control.configure("q", QueueSettings(retention=Retention(finished=SECOND)))
+    desk.intake.enqueue(Job("q"))
+    desk.report.finish(desk.dispatch.claim(["q"])[0])
+
+
+def dead(desk: Desk) -> None:
+    desk.dispatch.open_session(ttl=SECOND)
+
+
+@pytest.mark.parametrize("trouble", [lost, adrift, forgettable, dead])
+def test_a_round_is_made_when_there_is_something_to_do(
+    desk: Desk,
+    clock: VirtualClock,
+    mine: Rounds,
+    turns: Turns,
+    trouble: Callable[[Desk], None],
+) -> None:
+    trouble(desk)
+    clock.pass_(1)
+    assert mine.make() is not None
+    assert turns.asked > 0
+    assert mine.make() is None
+
+
+def test_now_and_then_a_round_is_made_for_no_reason(
+    desk: Desk, clock: VirtualClock, mine: Rounds
+) -> None:
+    desk.control.reply("nobody asked", b"1")
+    assert mine.make() is None
+    clock.pass_(60)
+    assert mine.make() == {"recover": 0, "rouse": 0, "sweep": 0}
+    assert mine.make() is None
+
+
+def test_what_somebody_else_is_at_is_looked_at_again(
+    desk: Desk, clock: VirtualClock, mine: Rounds
+) -> None:
+    lost(desk)
+    clock.pass_(4)
+    desk.store.hold("chores", "somebody else", 2 * SECOND)
+    assert mine.make() is None
+    clock.pass_(2)
+    assert mine.make() == {"recover": 1, "rouse": 0, "sweep": 0}

@@ -10,6 +10,7 @@ import pytest
 
 from stoker import Context, JobHandle, Middleware, State, Stoker, current, fixed
 from stoker.kernel.outcome import Finished, Outcome
+from tests.worker import apart
 from tests.worker.conftest import Hire
 from tests.worker.waiting import until
 
@@ -93,6 +94,19 @@ def test_middleware_runs_where_the_handler_runs_and_sees_its_context(
     job = app.task(lambda: threading.current_thread().name).enqueue()
     hire()
     assert [job.wait(timeout="30s"), True] == places
+
+
+def test_middleware_of_the_worker_is_called_here_for_handlers_in_other_processes() -> None:
+    apart.seen.clear()
+    worker = apart.app.worker(concurrency=1)
+    worker.start()
+    assert apart.tell.enqueue("go").wait(timeout="30s") == ["there before tell"]
+    forbidden = apart.tell.enqueue("forbidden")
+    assert ended(forbidden) is State.FAILED
+    worker.stop()
+    assert str(forbidden.job.error).startswith("PermissionError: not today")
+    before = "here before tell"
+    assert apart.seen == [before, "here after Finished", before, "here after Failed"]
 
 
 def test_middleware_that_fails_before_fails_the_job(app: Stoker, hire: Hire) -> None:

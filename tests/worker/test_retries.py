@@ -25,6 +25,7 @@ from stoker import (
     fixed,
     never,
 )
+from stoker.kernel.policy import DAY
 from stoker.testing import harness
 from stoker.watch import run_chores
 from stoker.worker.tasks import RetryHandler
@@ -176,12 +177,12 @@ def test_a_retry_handler_that_cannot_be_understood_has_given_the_job_up(
 # -- decided elsewhere ---------------------------------------------------------------------
 
 
-def lost_to_a_timeout(app: Stoker, task: Any, *args: Any) -> JobHandle[Any]:
-    """A job that ran out of time where nobody has its code."""
-    job: JobHandle[Any] = task.options(timeout="1ms").enqueue(*args)
+def lose_to_a_timeout(app: Stoker, job: JobHandle[Any]) -> None:
+    """Let a job run out of its millisecond where nobody has its code; then it has all day."""
+    assert job.job.policy.timeout == 1000
     app.desk.dispatch.claim(["default"])
     until(lambda: run_chores(app.desk.clerk, "watch") and job.job.undecided)
-    return job
+    app.desk.control.edit(job.id, {"policy": msgspec.structs.replace(job.job.policy, timeout=DAY)})
 
 
 def test_a_job_that_failed_elsewhere_is_decided_before_it_runs(app: Stoker, hire: Hire) -> None:
@@ -191,12 +192,12 @@ def test_a_job_that_failed_elsewhere_is_decided_before_it_runs(app: Stoker, hire
         diary.append(("asked", job.attempt, failure.message))
         return Again(job.due_at, payload=b'{"word": "new"}')
 
-    @app.task(retry=ask)
+    @app.task(retry=ask, timeout="1ms")
     def work(word: str) -> None:
         diary.append(("ran", current().attempt, word))
 
-    job = lost_to_a_timeout(app, work, "old")
-    app.desk.control.edit(job.id, {"policy": msgspec.structs.replace(job.job.policy, timeout=None)})
+    job = work.enqueue("old")
+    lose_to_a_timeout(app, job)
     hire()
     assert ended(job).state is State.FINISHED
     assert diary == [("asked", 1, "ran longer than its limit of 0.001 s"), ("ran", 2, "new")]
@@ -206,8 +207,9 @@ def test_a_job_that_failed_elsewhere_may_be_given_up_without_running(
     app: Stoker, hire: Hire
 ) -> None:
     ran: list[int] = []
-    task = app.task(retry=lambda job, failure: GiveUp("enough"))(lambda: ran.append(1))
-    job = lost_to_a_timeout(app, task)
+    task = app.task(retry=lambda job, failure: GiveUp("enough"), timeout="1ms")
+    job = task(lambda: ran.append(1)).enqueue()
+    lose_to_a_timeout(app, job)
     hire()
     assert (ended(job).state, job.job.error, job.job.attempt) == (State.FAILED, "enough", 1)
     assert ran == []
@@ -237,8 +239,7 @@ def test_a_job_whose_retry_handler_is_not_known_here_is_put_off(app: Stoker, hir
     app.task(name="work")(lambda: ran.append(1))
     policy = Policy(retry=custom("somebody"), timeout=1000)
     job = app.job(app.desk.intake.enqueue(Job("default", "work", policy=policy)).id)
-    app.desk.dispatch.claim(["default"])
-    until(lambda: run_chores(app.desk.clerk, "watch") and job.job.undecided)
+    lose_to_a_timeout(app, job)
     hire()
     until(lambda: job.job.due_at > app.desk.store.now() + 30 * SECOND)
     assert (job.state, ran) == (State.QUEUED, [])

@@ -39,6 +39,11 @@ E = TypeVar("E", bound=enum.Enum)
 
 Duration = str | int | float | timedelta
 
+_TASK_OPTIONS = (
+    *("name", "queue", "retry", "timeout", "on_lost", "crash_limit"),
+    *("repeat", "windows", "place", "raw"),
+)
+
 
 class MakesTask(Protocol):
     """Turns a function into a task. A Context that comes first is the worker's business: callers
@@ -161,6 +166,8 @@ class Stoker:
         """Take many calls in at once, all or none, in one durable step."""
         if not calls:
             return []
+        if not all(isinstance(call, Call) for call in calls):
+            raise BadInput("enqueue_many takes calls, made with task.call(...), not their results")
         task = calls[0].task
         if all(call.task is task for call in calls) and not names_held(task.template()):
             return self._enqueue_copies(task, [call.payload for call in calls])
@@ -222,7 +229,12 @@ class Stoker:
             if there.policy != task.policy:
                 self._reset_schedule(there, task)
             return
-        payload = task.codec.encode((), {})
+        try:
+            payload = task.codec.encode((), {})
+        except BadInput as error:
+            raise BadInput(
+                f"the task {task.name!r} repeats, so its parameters need defaults: {error}"
+            ) from error
         job = Job(task.queue, task.name, payload, policy=task.policy, unique_key=unique_key)
         self.desk.intake.enqueue(job, twin=Twin.RETURN)
 
@@ -245,6 +257,8 @@ class Stoker:
         chores: bool = True,
     ) -> Worker:
         """A worker for this process; by default it serves the queues of all tasks."""
+        if isinstance(queues, str):
+            raise BadInput(f"queues= takes a list of names; write queues=[{queues!r}]")
         chosen = tuple(queues or self.tasks.queues() or ["default"])
         settings = WorkerSettings(chosen, concurrency, ttl, grace, name, chores)
         self.ensure_schedules()
@@ -296,5 +310,8 @@ def _policy(
         windows=parse_windows(windows) if isinstance(windows, str) else windows,
     )
     if options:
-        raise BadInput(f"the task {name!r} has no option {', '.join(sorted(options))}")
+        known = ", ".join(_TASK_OPTIONS)
+        raise BadInput(
+            f"a task has no option {', '.join(sorted(options))} (see {name!r}); there are {known}"
+        )
     return policy, handler

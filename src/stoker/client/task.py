@@ -6,6 +6,8 @@ import asyncio
 import inspect
 from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
+from pathlib import Path
+from types import ModuleType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -247,5 +249,15 @@ def _twin(word: str) -> Twin:
 def task_name(function: Callable[..., Any]) -> str:
     """The name a task has if it is not given one."""
     module = inspect.getmodule(function)
-    prefix = "" if module is None or module.__name__ == "__main__" else f"{module.__name__}."
-    return f"{prefix}{function.__qualname__}"
+    home = "" if module is None else _importable_name(module)
+    return f"{home}.{function.__qualname__}" if home else function.__qualname__
+
+
+def _importable_name(module: ModuleType) -> str:
+    """What others import it by: a script that was started itself is `__main__` only to itself."""
+    if module.__name__ != "__main__":
+        return module.__name__
+    if module.__spec__ is not None:  # python -m shop.tasks
+        return module.__spec__.name
+    file = getattr(module, "__file__", None)
+    return Path(file).stem if file else ""

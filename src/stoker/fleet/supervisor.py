@@ -7,6 +7,7 @@ import logging
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
@@ -18,7 +19,9 @@ import msgspec
 from stoker.client import Stoker
 from stoker.errors import StokerError
 from stoker.fleet import child
+from stoker.fleet.autoscale import Autoscaler, measure
 from stoker.fleet.load import load_app
+from stoker.fleet.pulse import Pulse
 from stoker.watch.recover import recover
 from stoker.worker.worker import WorkerSettings
 
@@ -27,6 +30,7 @@ logger = logging.getLogger("stoker.fleet")
 _SPAWN = multiprocessing.get_context("spawn")
 _MOST_FAILED_STARTS = 5
 _LONGEST_PAUSE = 30.0
+_RESIZE_SECONDS = 2.0
 
 
 class _Member:
@@ -38,32 +42,34 @@ class _Member:
         self._log = log
         self.failed_starts = 0
         self.start_after = 0.0
+        self.leaving = False
+        self._hearing = threading.Lock()
         self.start()
 
     def start(self) -> None:
-        self.session: int | None = None
-        self.pipe, theirs = _SPAWN.Pipe()
+        with self._hearing:
+            self.session: int | None = None
+            self.pipe, theirs = _SPAWN.Pipe()
         self.process: SpawnProcess = _SPAWN.Process(
             target=child.main, args=(self._reference, self._settings, theirs, self._log)
         )
         self.process.start()
         theirs.close()
 
-    def hear(self) -> None:
-        """Which session it has now."""
-        try:
+    def hear(self) -> int | None:
+        """Which session it has now, if it has told."""
+        with self._hearing, contextlib.suppress(EOFError, OSError):
             while self.pipe.poll():
                 self.session = self.pipe.recv()
-        except (EOFError, OSError):
-            return
+        return self.session
 
     def signal(self, number: int) -> None:
         if self.process.is_alive() and self.process.pid is not None:
             os.kill(self.process.pid, number)
 
-    def can_beat(self) -> bool:
+    def is_awake(self) -> bool:
         """Alive, and not merely there: a stopped process must lose its session."""
-        if self.session is None or not self.process.is_alive():
+        if not self.process.is_alive():
             return False
         try:
             stat = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii")
@@ -78,10 +84,18 @@ class Supervisor:
     The first SIGTERM or SIGINT lets the workers end gracefully, the second ends them at once.
     """
 
-    def __init__(self, reference: str, settings: WorkerSettings, processes: int = 1) -> None:
+    def __init__(
+        self,
+        reference: str,
+        settings: WorkerSettings,
+        processes: int = 1,
+        scale: Autoscaler | None = None,
+    ) -> None:
         self._reference = reference
         self._settings = settings
-        self._processes = processes
+        self._processes = processes if scale is None else scale.least
+        self._scale = scale
+        self._resize_at = 0.0
         self._members: list[_Member] = []
         self._signals = 0
         self._gave_up = False
@@ -96,15 +110,19 @@ class Supervisor:
         members = self._members
         for place in range(self._processes):
             members.append(_Member(self._reference, self._named(place), log))
-        logger.info("serving %s with %d processes", ", ".join(self._settings.queues), len(members))
+        many = "1 process" if len(members) == 1 else f"{len(members)} processes"
+        logger.info("serving %s with %s", ", ".join(self._settings.queues), many)
+        pulse = Pulse(app.desk, round(self._settings.ttl * 1e6), self._beatable)
+        pulse.start()
         told = 0
         while any(member.process.is_alive() for member in members) or not self._stopping:
             if told < self._signals:
                 told = self._signals
                 self._tell_to_end()
             self._watch(app, members)
-            self._beat(app, members)
+            self._resize(app, log)
             wait([*(m.process.sentinel for m in members if m.process.is_alive())], self._pause)
+        pulse.stop()
         for member in members:
             self._bury(app, member)
         app.close()
@@ -131,7 +149,7 @@ class Supervisor:
                 member.signal(signal.SIGKILL)
 
     def _named(self, place: int) -> WorkerSettings:
-        if not self._settings.name or self._processes == 1:
+        if not self._settings.name or (self._processes == 1 and self._scale is None):
             return self._settings
         return msgspec.structs.replace(self._settings, name=f"{self._settings.name}-{place + 1}")
 
@@ -144,7 +162,29 @@ class Supervisor:
         for member in self._members:
             member.signal(signal.SIGTERM)
 
+    def _resize(self, app: Stoker, log: child.Log) -> None:
+        """Follow the load, unless the fleet has a fixed size."""
+        if self._scale is None or self._stopping or time.monotonic() < self._resize_at:
+            return
+        self._resize_at = time.monotonic() + _RESIZE_SECONDS
+        staying = [member for member in self._members if not member.leaving]
+        try:
+            wanted = self._scale.size(measure(app.desk.store, self._settings.queues))
+        except StokerError as error:
+            logger.warning("cannot tell how much there is to do: %s", error)
+            return
+        if wanted != len(staying):
+            logger.info("from %d to %d processes, as the load wants", len(staying), wanted)
+        for place in range(len(staying), wanted):
+            self._members.append(_Member(self._reference, self._named(place), log))
+        for member in staying[wanted:]:
+            member.leaving = True
+            member.signal(signal.SIGTERM)
+
     def _watch(self, app: Stoker, members: list[_Member]) -> None:
+        for member in [each for each in members if each.leaving and not each.process.is_alive()]:
+            self._bury(app, member)
+            members.remove(member)
         for member in members:
             member.hear()
             if member.process.is_alive() or self._stopping:
@@ -181,15 +221,10 @@ class Supervisor:
             logger.warning("session %d could not be closed: %s", member.session, error)
         member.session = None
 
-    def _beat(self, app: Stoker, members: list[_Member]) -> None:
-        ttl = round(self._settings.ttl * 1e6)
-        for member in members:
-            if member.can_beat():
-                assert member.session is not None
-                try:
-                    app.desk.dispatch.beat(member.session, ttl=ttl)
-                except StokerError as error:
-                    logger.warning("could not beat for session %d: %s", member.session, error)
+    def _beatable(self) -> list[int]:
+        """The sessions of workers that are there and not stopped."""
+        heard = [(member.hear(), member) for member in list(self._members)]
+        return [session for session, member in heard if session is not None and member.is_awake()]
 
 
 def _log_settings() -> child.Log:

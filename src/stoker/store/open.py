@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from stoker.errors import BadInput
+from stoker.errors import BadInput, StoreUnavailable
 from stoker.store import Store
 from stoker.store.memory import MemoryStore
 
@@ -26,9 +27,14 @@ def open_store(url: str) -> Store:
 
     `sqlite:///jobs.db` is a file in the working directory, `sqlite:////var/lib/jobs.db` one
     anywhere. `?sync=normal` trades the last moments before a power cut for speed.
+    `postgresql://user@host/database` is a PostgreSQL server; the jobs are in its schema `stoker`,
+    or in another with `?schema=name`.
+    `redis://host:6379/0` is a Redis or Valkey server, `redis+sentinel://host/service` one that
+    Sentinels look after, `redis+cluster://host` a Cluster.
     """
     engine, path, options = _read(url)
-    return engine.open(url, path, options)
+    with _driver_at_hand(url):
+        return engine.open(url, path, options)
 
 
 def shown(url: str) -> str:
@@ -47,7 +53,25 @@ def is_there(url: str) -> bool:
     False
     """
     engine, path, _ = _read(url)
-    return engine.is_there(path)
+    with _driver_at_hand(url):
+        return engine.is_there(path)
+
+
+_DRIVERS = {"apsw": "sqlite", "psycopg": "postgres", "redis": "redis"}
+"""Package -> the extra that brings it."""
+
+
+@contextmanager
+def _driver_at_hand(url: str) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        if missing.name not in _DRIVERS:
+            raise
+        extra = _DRIVERS[missing.name]
+        raise StoreUnavailable(
+            f"{shown(url)} needs {missing.name}; install it with: pip install 'stoker[{extra}]'"
+        ) from missing
 
 
 def _read(url: str) -> tuple[_Engine, str, dict[str, str]]:
@@ -55,7 +79,12 @@ def _read(url: str) -> tuple[_Engine, str, dict[str, str]]:
     engine = _ENGINES.get(parts.scheme)
     if engine is None:
         known = ", ".join(f"{scheme}:" for scheme in _ENGINES)
-        raise BadInput(f"no store is called {url!r}; a store's URL begins with one of {known}")
+        hint = "" if parts.scheme else f"; if it is a file, write sqlite:///{url}"
+        raise BadInput(
+            f"no store is called {shown(url)!r}; a store's URL begins with one of {known}{hint}"
+        )
+    if engine.hosted:
+        return engine, url, {}
     options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     path = unquote(parts.path)
     if parts.netloc:
@@ -87,6 +116,30 @@ def _open_sqlite(url: str, path: str, options: dict[str, str]) -> Store:
     return SqliteStore(file, sync=Sync(sync))
 
 
+def _open_postgres(url: str, _path: str, _options: dict[str, str]) -> Store:
+    from stoker.store.postgres import PostgresStore  # noqa: PLC0415
+
+    return PostgresStore(url)
+
+
+def _is_postgres_there(url: str) -> bool:
+    from stoker.store.postgres import is_there  # noqa: PLC0415
+
+    return is_there(url)
+
+
+def _open_redis(url: str, _path: str, _options: dict[str, str]) -> Store:
+    from stoker.store.redis import RedisStore  # noqa: PLC0415
+
+    return RedisStore(url)
+
+
+def _is_redis_there(url: str) -> bool:
+    from stoker.store.redis import is_there  # noqa: PLC0415
+
+    return is_there(url)
+
+
 def _file(path: str) -> str:
     return path[1:] if path.startswith("/") else path
 
@@ -96,9 +149,16 @@ class _Engine(NamedTuple):
 
     open: Callable[[str, str, dict[str, str]], Store]
     is_there: Callable[[str], bool]
+    hosted: bool = False
+    """Somewhere else: its URL names a host, and is read by the engine itself."""
 
 
+_POSTGRES = _Engine(_open_postgres, _is_postgres_there, hosted=True)
+_REDIS = _Engine(_open_redis, _is_redis_there, hosted=True)
 _ENGINES = {
     "memory": _Engine(_open_memory, lambda _: False),
     "sqlite": _Engine(_open_sqlite, lambda path: Path(_file(path)).is_file()),
+    **dict.fromkeys(("postgresql", "postgres"), _POSTGRES),
+    **dict.fromkeys(("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel"), _REDIS),
+    **dict.fromkeys(("redis+cluster", "rediss+cluster"), _REDIS),
 }

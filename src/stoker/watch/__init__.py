@@ -1,7 +1,8 @@
 """The night watch: chores that put right what crashes and time have left behind.
 
 Any process may run them, one at a time (`run_chores` holds a lock in the store); none is needed
-for safety, only for things to go on. One chore a file, all the same shape, listed here.
+for safety, only for things to go on. One chore a file, all the same shape, listed here; `rounds`
+is how workers come to do them.
 """
 
 from __future__ import annotations

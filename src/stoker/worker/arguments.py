@@ -75,10 +75,16 @@ class JsonCodec:
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         try:
-            payload = _ENCODE(self._named(args, kwargs))
-        except (TypeError, ValueError, RecursionError) as error:
+            named = self._named(args, kwargs)
+        except TypeError as error:
             raise BadInput(
                 f"the task {self._name!r} cannot be called like this: {error}"
+            ) from error
+        try:
+            payload = _ENCODE(named)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise BadInput(
+                f"{_culprit(named)} of the task {self._name!r} cannot travel as JSON: {error}"
             ) from error
         self._check(payload)
         return payload
@@ -119,6 +125,16 @@ class JsonCodec:
             return self.encode(tuple(msgspec.json.decode(payload)), {})
         except msgspec.MsgspecError as error:
             raise BadInput(f"the payload is no JSON: {error}") from error
+
+
+def _culprit(named: Mapping[str, Any]) -> str:
+    """The first argument that JSON has no form for."""
+    for name, value in named.items():
+        try:
+            _ENCODE(value)
+        except (TypeError, ValueError, RecursionError):
+            return f"the argument {name!r}"
+    return "the arguments"
 
 
 class RawCodec:
@@ -170,7 +186,10 @@ def context_parameter(function: Callable[..., Any]) -> str | None:
 
 def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, dict[str, Any]]:
     hidden = context_parameter(function)
-    signature = inspect.signature(function)
+    try:
+        signature = inspect.signature(function)
+    except ValueError as error:
+        raise BadInput(f"{error}: wrap it in a function of your own to make it a task") from error
     parameters = signature.parameters.values()
     by_place = any(p.kind in _BY_PLACE for p in parameters)
     if by_place and any(p.name == hidden and p.kind is not p.KEYWORD_ONLY for p in parameters):

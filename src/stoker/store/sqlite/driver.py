@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
 
+import apsw
 import msgspec
 
 from stoker.errors import (
@@ -18,13 +19,6 @@ from stoker.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-
-try:
-    import apsw
-except ImportError as missing:  # pragma: no cover - needs an environment without it
-    raise StoreUnavailable(
-        "the SQLite store needs apsw; install it with: pip install 'stoker[sqlite]'"
-    ) from missing
 
 _CHECKPOINT_PAGES = 2000
 # More would be dearer: now and then a commit walks through the whole cache.
