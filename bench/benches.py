@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
-from bench import claims, coalescing, depth, disk, inserts, processes, wakeups
+from bench import (
+    bedrock,
+    claims,
+    coalescing,
+    depth,
+    disk,
+    http,
+    inserts,
+    processes,
+    stdio,
+    wakeups,
+    worqr,
+)
+from bench.engines.engine import Engine
 from bench.peers import contest
 from bench.plan import Setup
 from bench.result import Result
 
 Bench = Callable[[Setup], Result]
 
-BENCHES: Mapping[str, Bench] = {
+_OF_SQLITE: Mapping[str, Bench] = {
     "claims": claims.run,
     "inserts": inserts.run,
     "depth": depth.run,
@@ -19,5 +33,21 @@ BENCHES: Mapping[str, Bench] = {
     "coalescing": coalescing.run,
     "wakeups": wakeups.run,
     "disk": disk.run,
+}
+_OF_ALL: Mapping[str, Callable[[Engine, Setup], Result]] = {
+    "bedrock": bedrock.run,
+    "http": http.run,
+    "stdio": stdio.run,
+    "worqr": worqr.run,
     "peers": contest.run,
 }
+
+
+def names(engine: str) -> list[str]:
+    """What there is to be measured on an engine."""
+    return [*(_OF_SQLITE if engine == "sqlite" else ()), *_OF_ALL]
+
+
+def bench(name: str, engine: Engine) -> Bench:
+    """The one of that name."""
+    return _OF_SQLITE.get(name) or partial(_OF_ALL[name], engine)

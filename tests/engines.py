@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from stoker.store import Store
 from stoker.store.clock import Clock
 from stoker.store.memory import MemoryStore
+from stoker.store.redis import RedisStore
 from stoker.store.sqlite import SqliteStore
 from stoker.store.sqlite.driver import Sync
+from tests.servers import postgres as postgres_server
+from tests.servers import valkey
 
 START = 1_700_000_000_000_000
 SECOND = 1_000_000
@@ -46,7 +50,28 @@ def sqlite(clock: Clock) -> Iterator[Store]:
             store.close()
 
 
+@contextmanager
+def redis(clock: Clock, program: str = "valkey") -> Iterator[Store]:
+    server = valkey.default_server(program)
+    with valkey.prefix(server) as prefix:
+        store = RedisStore(server.url(prefix), clock=clock)
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+@contextmanager
+def postgres(clock: Clock) -> Iterator[Store]:
+    with postgres_server.stores().store(clock) as store:
+        yield store
+
+
 ENGINES: dict[str, Callable[[Clock], AbstractContextManager[Store]]] = {
     "memory": memory,
+    "postgres": postgres,
+    "redis": redis,
     "sqlite": sqlite,
 }
+if "redis" in valkey.programs():
+    ENGINES["redis-debian"] = partial(redis, program="redis")

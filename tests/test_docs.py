@@ -77,10 +77,14 @@ def files(text: str) -> dict[str, str]:
     return {match[1]: code for match, code in named if match}
 
 
+_SHELL = re.compile(r" [|<>] ")
+"""From here on a line is the shell's business."""
+
+
 def commands(text: str) -> list[list[str]]:
     """The `stoker` commands in the shell blocks of a page, as their arguments."""
     lines = [line for block in SHELL.findall(text) for line in block.splitlines()]
-    split = [shlex.split(line.partition(" | ")[0], comments=True) for line in lines]
+    split = [shlex.split(_SHELL.split(line)[0], comments=True) for line in lines]
     return [words[1:] for words in split if words and words[0] == "stoker"]
 
 

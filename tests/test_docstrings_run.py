@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import stoker
+import stoker.testing
 from tests.architecture.tree import PACKAGE, modules
 
 
@@ -32,7 +33,11 @@ def examples() -> Iterator[doctest.DocTest]:
 
 
 EXAMPLES = {example.name: example for example in examples()}
-PUBLIC = {name: getattr(stoker, name) for name in stoker.__all__}
+PUBLIC = {
+    f"{module.__name__}.{name}": getattr(module, name)
+    for module in (stoker, stoker.testing)
+    for name in module.__all__
+}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 
+import pytest
+
 import stoker
+import stoker.testing
 from tests.architecture.tree import modules, parsed, shown
 
 
@@ -23,7 +27,36 @@ def test_every_module_has_a_docstring() -> None:
     assert silent == []
 
 
-def test_every_public_name_is_a_class_a_function_or_a_module_with_a_docstring() -> None:
-    names = [name for name in stoker.__all__ if name != "__version__"]
-    assert names, "stoker exports nothing"
-    assert [name for name in names if not own_docstring(getattr(stoker, name))] == []
+PUBLIC = {
+    f"{module.__name__}.{name}": getattr(module, name)
+    for module in (stoker, stoker.testing)
+    for name in module.__all__
+}
+
+
+def methods(kind: type) -> dict[str, object]:
+    """The public methods and properties of a class, also those it has from parents of ours."""
+    ours = [each for each in reversed(kind.__mro__) if each.__module__.startswith("stoker.")]
+    members = {name: value for each in ours for name, value in vars(each).items()}
+    return {
+        name: value
+        for name, value in members.items()
+        if not name.startswith("_")
+        and (inspect.isroutine(value) or isinstance(value, property | functools.cached_property))
+    }
+
+
+def test_every_public_name_is_a_class_or_a_function_with_a_docstring() -> None:
+    assert [name for name, thing in PUBLIC.items() if not own_docstring(thing)] == []
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLIC if inspect.isclass(PUBLIC[name])])
+def test_every_method_of_a_public_class_has_a_docstring(name: str) -> None:
+    silent = [each for each, value in methods(PUBLIC[name]).items() if not value.__doc__]
+    assert silent == []
+
+
+def test_the_scan_sees_methods_properties_and_those_of_parents() -> None:
+    seen = methods(stoker.testing.Harness)
+    assert {"drain", "drain_async", "jobs", "assert_finished"} <= seen.keys()
+    assert {"wait", "result"} <= methods(stoker.JobHandle).keys()

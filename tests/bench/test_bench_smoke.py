@@ -55,6 +55,8 @@ ROWS = {
     "disk": [2, 11],
     "bedrock": [2, 2],
     "http": [5],
+    "stdio": [3],
+    "worqr": [3],
 }
 """By benchmark; the one with peers has a file of its own."""
 
@@ -71,7 +73,7 @@ def test_a_benchmark_finds_a_row_of_real_numbers_for_each_contestant(
 def test_every_benchmark_is_tried_here_or_among_peers() -> None:
     assert [*ROWS, "peers"] == names("sqlite")
     assert {tuple(names(engine)) for engine in ENGINES if engine != "sqlite"} == {
-        ("bedrock", "http", "peers")
+        ("bedrock", "http", "stdio", "worqr", "peers")
     }
 
 

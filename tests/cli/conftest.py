@@ -30,6 +30,10 @@ def welcome(user: int, lang: str = "en") -> str:
 def swallow(data: bytes) -> int:
     return len(data)
 
+@app.task(queue="mail", place="process")
+def stamp(letters: int) -> int:
+    return letters * 2
+
 @app.task(queue="reports", repeat="every 1h")
 def report() -> None:
     pass

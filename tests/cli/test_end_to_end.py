@@ -106,6 +106,15 @@ def test_run_tells_about_each_job_until_ctrl_c(start: Start) -> None:
     assert (code, error) == (0, "ending; Ctrl-C again to end at once\n")
 
 
+def test_run_tells_about_jobs_in_other_processes(start: Start) -> None:
+    runner = start("run", "shop:app", "--queues", "mail", "--concurrency", "1")
+    assert runner.stdout is not None
+    assert done(start("enqueue", "--app", "shop:app", "shop.stamp", "21"))[0] == 0
+    begun, ended = read_until(runner.stdout, "finished")
+    assert "started " in begun and begun.endswith("shop.stamp\n")
+    assert ended.endswith("→ 42\n")
+
+
 def test_a_worker_that_cannot_work_says_why(start: Start, shop: Path) -> None:
     (shop / "private.py").write_text(
         "from stoker import Stoker\napp = Stoker('memory:')\n", encoding="utf-8"

@@ -66,7 +66,14 @@ def test_arguments_that_do_not_fit_are_refused_before_anything_is_stored(
 def test_a_task_that_there_is_not_tells_which_there_are(cli: Cli, shop: Path) -> None:
     result = cli("enqueue", "--app", "shop:app", "shop.welcom")
     assert result.exit_code == 2
-    assert "known: shop.approve, shop.report, shop.swallow, shop.welcome" in result.stderr
+    known = "shop.approve, shop.report, shop.stamp, shop.swallow, shop.welcome"
+    assert f"known: {known}\n" in result.stderr
+
+
+def test_a_call_without_an_argument_is_told_nothing_about_json(cli: Cli, shop: Path) -> None:
+    result = cli("enqueue", "--app", "shop:app", "shop.welcome", "lang=de")
+    assert result.exit_code == 2
+    assert result.stderr.endswith("missing a required argument: 'user'\n")
 
 
 def test_options_are_those_of_the_job(cli: Cli, shop: Path) -> None:

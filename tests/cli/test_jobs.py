@@ -121,6 +121,7 @@ def test_programs_get_fields_with_names_that_stay(cli: Cli, jobs: Desk) -> None:
         "retry": "never",
         "repeat": None,
         "windows": None,
+        "retention": None,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import subprocess
@@ -70,10 +71,9 @@ def test_the_help_of_every_command_has_an_example_of_that_command(cli: Cli, name
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_every_example_is_made_of_commands_and_options_that_there_are(example: str) -> None:
     words = shlex.split(example, comments=True)
-    start = words.index("stoker")
-    end = words.index("|", start) if "|" in words[start:] else len(words)
+    ours = words[words.index("stoker") + 1 :]
+    rest = list(itertools.takewhile(lambda word: word not in ("|", "<", ">"), ours))
     command: click.Command = root
-    rest = words[start + 1 : end]
     while isinstance(command, click.Group):
         found = command.get_command(click.Context(command), rest.pop(0))
         assert found is not None
@@ -82,20 +82,36 @@ def test_every_example_is_made_of_commands_and_options_that_there_are(example: s
     command.make_context(command.name, rest)
 
 
-def test_asking_for_help_imports_neither_rich_nor_any_command() -> None:
-    code = """
+LOADED = """
 import sys
-from stoker.doors.cli.root import root
+from stoker.doors.cli import main
+sys.argv = ["stoker", *{words!r}]
 try:
-    root.main(["--help"], prog_name="stoker")
+    main()
 except SystemExit:
     pass
-heavy = {"rich", "apsw", "stoker.fleet.supervisor", "stoker.doors.cli.jobs", "stoker.doors.cli.top"}
-print(sorted(heavy & set(sys.modules)), file=sys.stderr)
+print(*sorted(sys.modules), file=sys.stderr)
 """
-    result = python(code)
-    assert result.stderr == "[]\n"
-    assert "Run jobs:" in result.stdout
+
+
+def loaded(*words: str) -> set[str]:
+    """The modules that a command has imported when it is done."""
+    return set(python(LOADED.format(words=words)).stderr.split())
+
+
+HEAVY = {"rich", "asyncio", "multiprocessing", "ssl", "stoker.client", "stoker.worker"}
+
+
+def test_asking_for_help_imports_no_command_and_nothing_that_takes_long() -> None:
+    modules = loaded("--help")
+    assert "stoker.doors.cli.root" in modules
+    assert modules & {*HEAVY, "apsw", "msgspec", "stoker.desk", "stoker.doors.cli.jobs"} == set()
+
+
+def test_looking_at_a_store_imports_neither_rich_nor_what_only_workers_need(jobs: Desk) -> None:
+    modules = loaded("jobs", "list", "--json")
+    assert "stoker.store.sqlite" in modules
+    assert modules & HEAVY == set()
 
 
 def test_json_needs_no_rich(jobs: Desk) -> None:
@@ -110,6 +126,22 @@ main()
     result = python(code)
     assert result.returncode == 0, result.stderr
     assert '"name":"mail"' in result.stdout
+
+
+def test_without_rich_it_says_what_to_install(jobs: Desk) -> None:
+    jobs.intake.enqueue(Job("mail"))
+    code = """
+import sys
+sys.modules["rich"] = None
+from stoker.doors.cli import main
+sys.argv = ["stoker", "queues", "list"]
+main()
+"""
+    result = python(code)
+    assert result.returncode == 1
+    assert result.stderr == (
+        "stoker: error: tables need rich; pip install 'stoker[cli]', or say --json\n"
+    )
 
 
 def test_without_click_it_says_what_to_install() -> None:
@@ -133,7 +165,7 @@ def test_without_click_it_says_what_to_install() -> None:
         (["jobs", "lst"], 2, "No such command 'lst'"),
         (["job"], 2, "Did you mean 'jobs'?"),
         (["jobs", "show"], 2, "Missing argument 'JOB'; try `stoker jobs show --help`"),
-        (["stats", "--store", "redis://x"], 2, "a store's URL begins with one of"),
+        (["stats", "--store", "mysql://x"], 2, "a store's URL begins with one of"),
         (["stats", "--store", "sqlite:///gone.db"], 4, "there is no store at sqlite:///gone.db"),
     ],
 )

@@ -58,6 +58,18 @@ STORIES = {
         "the bank tells of order 4712: kept",
         "order 4712 was paid with 12 coins and is on its way",
     ],
+    "worqr_pair.py": [
+        "there is work for 3",
+        "ann begins letter 1",
+        "ann is dead; letter 1 is the next again",
+        "bob begins letter 1",
+        "letter 1 is sent",
+        "bob begins letter 2",
+        "letter 2 is sent",
+        "bob begins letter 3",
+        "letter 3 is sent",
+        "waiting: 0",
+    ],
     "desk_worker.py": [
         "5 letters are on the disk",
         "letter 1 goes to ann",

@@ -5,10 +5,12 @@ STOKER_TORTURE_SECONDS sets the length of the storm, STOKER_TORTURE_SEED the nem
 
 from __future__ import annotations
 
+import atexit
 import os
 import random
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import apsw
@@ -17,13 +19,17 @@ import pytest
 from stoker.desk import Desk
 from stoker.kernel.job import Job
 from stoker.store import Filter, Store
+from stoker.store.finding import Level
 from stoker.store.open import open_store
+from stoker.store.postgres import PostgresStore
 from tests.faults.cargo import QUEUES
 from tests.faults.evidence import Evidence
 from tests.faults.figures import figures, table
 from tests.faults.journal import read_journals
 from tests.faults.ledger import violations
 from tests.faults.nemesis import Nemesis
+from tests.servers import postgres
+from tests.servers.valkey import DURABLE, Server
 
 SECONDS = float(os.environ.get("STOKER_TORTURE_SECONDS", "60"))
 SEED = int(os.environ.get("STOKER_TORTURE_SEED", "1"))
@@ -45,8 +51,48 @@ def sqlite_faults(folder: Path) -> list[str]:
     return faults
 
 
+@cache
+def valkey_in(folder: Path) -> Server:
+    """A server that syncs every write; it ends with the test run."""
+    server = Server(DURABLE)
+    atexit.register(server.remove)
+    return server
+
+
+def redis_faults(folder: Path) -> list[str]:
+    """What is left in lines and indexes of jobs that live."""
+    with valkey_in(folder).client() as client:
+        names = [key.decode(errors="replace").partition("}:")[2] for key in client.scan_iter()]
+    valkey_in(folder).remove()
+    left = [name for name in names if name.partition(":")[0] in _OF_LIVING_JOBS]
+    return [f"{name} is left, though no job is alive" for name in left]
+
+
+_OF_LIVING_JOBS = frozenset(("r", "f", "k", "h", "o", "z", "u", "s", "x", "w", "held", "until"))
+
+
+@cache
+def postgres_in(folder: Path) -> postgres.Server:
+    """A server that syncs every commit; it ends with the test run."""
+    server = postgres.Server(next(iter(postgres.binaries().values())), settings=())
+    atexit.register(server.remove)
+    return server
+
+
+def postgres_faults(folder: Path) -> list[str]:
+    """What the books say that is not so, or that is left though no job is alive."""
+    server = postgres_in(folder)
+    store = PostgresStore(server.url("stoker"))
+    faults = [each.text for each in store.check() if each.level is Level.PROBLEM]
+    store.close()
+    server.remove()
+    return faults
+
+
 STORES: dict[str, tuple[Callable[[Path], str], Callable[[Path], list[str]]]] = {
     "sqlite": (lambda folder: f"sqlite:///{folder / 'jobs.db'}", sqlite_faults),
+    "postgres": (lambda folder: postgres_in(folder).url("stoker"), postgres_faults),
+    "redis": (lambda folder: valkey_in(folder).url(), redis_faults),
 }
 """By engine: the URL of a fresh store, and what can be said about it when all have left."""
 

@@ -78,7 +78,9 @@ def test_what_does_not_run_is_cancelled_at_once(state: State, kept: int | None) 
 def test_what_is_cancelled_and_not_kept_is_deleted() -> None:
     job = job_in(State.QUEUED)
     settings = QueueSettings(retention=Retention(cancelled=0))
-    assert control.cancel(job, now=NOW, settings=settings) == Change(deletes=(job,))
+    change = control.cancel(job, now=NOW, settings=settings)
+    assert (change.deletes, change.writes) == ((job,), ())
+    assert [ended.state for ended in change.last] == [State.CANCELLED]
 
 
 def test_what_runs_is_asked_to_stop() -> None:

@@ -8,11 +8,14 @@ from __future__ import annotations
 import sys
 from collections import Counter
 
+from stoker.store import Store
 from stoker.store.memory import MemoryStore
+from stoker.store.postgres import PostgresStore
+from stoker.store.redis import RedisStore
 from stoker.store.sqlite import SqliteStore
 from tests.engines import ENGINES, VirtualClock
+from tests.model import postgres_books, redis_books, sqlite_books
 from tests.model.lives import Lives, SeededChooser
-from tests.model.sqlite_books import assert_books_balance
 
 _RECOUNT_EVERY = 25
 
@@ -24,9 +27,19 @@ def walk(engine: str, seed: int, steps: int) -> Counter[str]:
         lives = Lives(SeededChooser(seed), clock, MemoryStore(clock), store)
         for step in range(1, steps + 1):
             lives.step()
-            if isinstance(store, SqliteStore) and step % _RECOUNT_EVERY == 0:
-                assert_books_balance(store.path)
+            if step % _RECOUNT_EVERY == 0:
+                recount(store)
         return lives.seen
+
+
+def recount(store: Store) -> None:
+    """What an engine keeps besides the jobs must follow from the jobs."""
+    if isinstance(store, SqliteStore):
+        sqlite_books.assert_books_balance(store.path)
+    elif isinstance(store, PostgresStore):
+        postgres_books.assert_books_balance(store)
+    elif isinstance(store, RedisStore):
+        redis_books.assert_books_balance(store)
 
 
 def main(engine: str, first: str, seeds: str, steps: str) -> int:

@@ -119,7 +119,7 @@ def test_producers_and_workers_go_on_until_the_switch(source: Store, target: Sto
             except StoreMoved:
                 return
 
-    numbers = itertools.count()
+    numbers = iter(range(5000))  # far more than a move takes, and yet an end
     producers = [threading.Thread(target=produce, args=(numbers,)) for _ in range(2)]
     worker = app.worker(chores=False)
     worker.start()
@@ -129,6 +129,8 @@ def test_producers_and_workers_go_on_until_the_switch(source: Store, target: Sto
     move(source, target)
     for producer in producers:
         producer.join()
+    with pytest.raises(StoreMoved):
+        work.enqueue(-1)
     worker.stop()
     app.sit_at(Desk(target))
     heir = app.worker(chores=False)

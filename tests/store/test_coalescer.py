@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from stoker.errors import StoreUnavailable
 from stoker.kernel.change import Change
 from stoker.kernel.job import Job
 from stoker.store import Answer, Claim, Receipt, Store
@@ -161,6 +162,19 @@ def test_an_interrupt_is_not_tried_again() -> None:
     calls = Crowd(store).gather([([change(1)], ()), ([change(2)], ())])
     for call in calls:
         with pytest.raises(KeyboardInterrupt):
+            call.result(PATIENCE)
+    assert store.calls == [(1, 0), (2, 0)]
+
+
+def test_a_commit_of_which_nothing_is_known_is_not_repeated() -> None:
+    def out_of_reach(changes: Sequence[Change]) -> None:
+        if len(changes) > 1:
+            raise StoreUnavailable("the answer was lost")
+
+    store = EchoStore(out_of_reach)
+    calls = Crowd(store).gather([([change(1)], ()), ([change(2)], ())])
+    for call in calls:
+        with pytest.raises(StoreUnavailable):
             call.result(PATIENCE)
     assert store.calls == [(1, 0), (2, 0)]
 

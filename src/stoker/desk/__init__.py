@@ -5,6 +5,10 @@ desk.intake     enqueue, spawn
 desk.dispatch   claim; sessions of workers
 desk.report     finish, fail, release, wait, touch
 desk.control    cancel, revive, edit, delete, reply; settings of queues
+desk.byhand     finish, retry, fail, requeue ... for those who hold no lease
+desk.orders     many jobs all or none, as children, or only where there is none yet
+desk.push       jobs for workers that wait to be given one
+desk.announced  arrivals and ends that are rung out with their commit
 desk.schedules  jobs that repeat: list, pause, resume, run now
 desk.store      looking: get, find, survey
 """
@@ -14,10 +18,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from stoker.desk.announced import Announced
+from stoker.desk.byhand import ByHand
 from stoker.desk.clerk import Clerk, random_token
 from stoker.desk.control import Control, Reply
 from stoker.desk.dispatch import Dispatch
 from stoker.desk.intake import Intake, Placement, Twin
+from stoker.desk.orders import Orders
+from stoker.desk.push import Push
 from stoker.desk.report import Report
 from stoker.desk.schedules import Schedules
 from stoker.store import Store
@@ -50,4 +58,8 @@ class Desk:
         self.dispatch = Dispatch(self.clerk)
         self.report = Report(self.clerk)
         self.control = Control(self.clerk)
+        self.byhand = ByHand(self.clerk)
+        self.orders = Orders(self.clerk)
+        self.push = Push(self.clerk)
+        self.announced = Announced(self.clerk)
         self.schedules = Schedules(self.clerk)

@@ -22,6 +22,7 @@ from stoker.store.coalescer import Coalescer
 
 _ROUNDS = 20
 _SETTINGS_AGE = 1_000_000
+_MOST_SETTINGS = 10_000
 _FAMILY_PAGE = 500
 
 
@@ -33,6 +34,8 @@ class Decision(NamedTuple):
     held: Job | None = None
     born: list[int] | None = None
     """Filled with the ids of jobs that the decision brought into being."""
+    seen: Job | None = None
+    """A copy that is probably still right: if so, the job need not be read."""
 
 
 Result = Job | StokerError
@@ -81,7 +84,7 @@ class Clerk:
         """Decide about many jobs, each on its own; `along` is committed and others are claimed
         in the same step."""
         results: dict[int, Result] = {}
-        copies = {i: d.held for i, d in enumerate(decisions) if d.held is not None}
+        copies = {i: job for i, d in enumerate(decisions) if (job := d.held or d.seen) is not None}
         todo = list(range(len(decisions)))
         company = [] if along is NOTHING else [along]
         grants: Grants = ()
@@ -141,7 +144,10 @@ class Clerk:
             except StoreError:
                 raise  # which says nothing about the job
             except StokerError as error:
-                results[i] = error
+                if copies[i] is decisions[i].seen:
+                    del copies[i]  # it may be for an old copy's sake: look at a fresh one
+                else:
+                    results[i] = error
         return changes
 
     def _record(
@@ -172,7 +178,7 @@ class Clerk:
         night watch if we die on the way."""
         for parent in receipt.parents:
             self.attempt([family.resume(parent)])
-        over = after.ended or bool(change.deletes)
+        over = after.ended or any(gone.id == after.id for gone in change.deletes)
         if after.open_children and (over or after.waits_for == WAITS_FOR_CHILDREN):
             self._unhold(after, over)
 
@@ -214,6 +220,8 @@ class Clerk:
         if read_at is None or not read_at <= now < read_at + _SETTINGS_AGE:
             views = self.store.survey([queue])
             settings = views[0].settings if views else DEFAULTS
+            if len(self._settings) >= _MOST_SETTINGS:
+                self._settings.clear()  # where every job has a queue of its own
             self._settings[queue] = (now, settings)
         return settings
 
@@ -229,7 +237,7 @@ def _after(before: Job, change: Change) -> Job:
     for touch in change.touches:
         if touch.id == before.id:
             return msgspec.structs.replace(before, **touch.set)
-    return before
+    return next((job for job in change.last if job.id == before.id), before)
 
 
 def twin_error(receipt: Receipt) -> Duplicate:

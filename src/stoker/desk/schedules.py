@@ -81,7 +81,7 @@ class Schedules:
         self._clerk = clerk
 
     def all(self) -> list[Schedule]:
-        """Every schedule, by name. Looks at all jobs that have not ended."""
+        """Every schedule, by name."""
         live = [Schedule(schedule_name(job), job) for job in self._repeating()]
         paused = [Schedule(name, job, paused=True) for name, job in self.paused().items()]
         return sorted([*live, *paused], key=lambda schedule: schedule.name)
@@ -155,8 +155,9 @@ class Schedules:
 
     def _repeating(self) -> Iterator[Job]:
         after = None
-        while page := self._clerk.store.find(Filter(states=_LIVE, after=after, limit=_PAGE)):
-            yield from (job for job in page if job.policy.repeat is not None)
+        repeating = Filter(states=_LIVE, repeating=True, limit=_PAGE)
+        while page := self._clerk.store.find(_REPLACE(repeating, after=after)):
+            yield from page
             after = page[-1].id
 
     # -- the register of paused ones -------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 
 from stoker.client import Stoker
@@ -23,7 +24,10 @@ def load_app(reference: str) -> Stoker:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise  # the module is there; something it imports is not
-        raise BadInput(f"there is no module {module_name!r} in {here} or on sys.path") from error
+        advice = _meant(module_name, attribute)
+        raise BadInput(
+            f"there is no module {module_name!r} in {here} or on sys.path{advice}"
+        ) from error
     if attribute:
         app = getattr(module, attribute, None)
         if not isinstance(app, Stoker):
@@ -31,8 +35,17 @@ def load_app(reference: str) -> Stoker:
         return app
     apps = _apps(module)
     if len(apps) != 1:
-        raise BadInput(f"{module_name} has {len(apps)} apps; say which{_hint(module)}")
+        which = f"{len(apps)} apps; say which" if apps else "no app"
+        raise BadInput(f"{module_name} has {which}{_hint(module)}")
     return next(iter(apps.values()))
+
+
+def _meant(module_name: str, attribute: str) -> str:
+    """What was perhaps meant: no file but its module, or a module with a like name."""
+    bare = module_name.removesuffix(".py").replace("/", ".")
+    nearby = sorted(path.stem for path in Path.cwd().glob("*.py"))
+    alike = [bare] if bare != module_name else get_close_matches(module_name, nearby, n=1)
+    return f"; did you mean {':'.join(filter(None, (alike[0], attribute)))}?" if alike else ""
 
 
 def _apps(module: object) -> dict[str, Stoker]:

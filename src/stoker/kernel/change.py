@@ -109,6 +109,10 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     deletes: tuple[Job, ...] = ()
     queues: tuple[tuple[str, QueueSettings], ...] = ()
     notes: tuple[NoteWrite, ...] = ()
+    rings: tuple[str, ...] = ()
+    """What is to be rung out besides the queues that got a job to run."""
+    last: tuple[Job, ...] = ()
+    """How jobs ended of which nothing is kept: for whoever is told of it, not for the store."""
 
     def __or__(self, other: Change) -> Change:
         return Change(
@@ -119,6 +123,8 @@ class Change(msgspec.Struct, frozen=True, gc=False):
             self.deletes + other.deletes,
             self.queues + other.queues,
             self.notes + other.notes,
+            self.rings + other.rings,
+            self.last + other.last,
         )
 
 

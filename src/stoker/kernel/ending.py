@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from stoker.kernel.change import Change, Tally, Write
+from stoker.kernel.change import Change, Tally, Write, applied
 from stoker.kernel.job import Job, State
 from stoker.kernel.queue import QueueSettings
 
@@ -16,17 +16,18 @@ NO_LEASE: dict[str, Any] = {"token": None, "session": None, "until": None}
 
 
 def ended(job: Job, state: State, *, now: int, settings: QueueSettings, **news: Any) -> Change:
-    """The job reaches a final state; `settings` say how long it is kept there."""
-    kept_for = settings.retention.of(state)
+    """The job reaches a final state; it or its queue's settings say how long it is kept there."""
+    kept_for = (job.policy.retention or settings.retention).of(state)
     tallies = tally(job, state)
-    if kept_for == 0:
-        return Change(deletes=(job,), tallies=tallies)
     fields = last_facts(state, now, kept_for)
     if job.waits_for is not None:
         news["waits_for"] = None
     if job.undecided:
         news["undecided"] = False
-    return Change(writes=(Write(job, {**fields, **news} if news else fields),), tallies=tallies)
+    write = Write(job, {**fields, **news} if news else fields)
+    if kept_for == 0:
+        return Change(deletes=(job,), tallies=tallies, last=(applied(job, write),))
+    return Change(writes=(write,), tallies=tallies)
 
 
 @lru_cache(maxsize=64)

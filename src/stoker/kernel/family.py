@@ -40,6 +40,12 @@ def spawn(parent: Job, children: tuple[Job, ...]) -> Change:
     return Change(inserts=inserts, writes=(Write(parent, {"open_children": more}),))
 
 
+def expectant(job: Job) -> Job:
+    """A new job without a part of its own: it waits for children that are to come, and runs when
+    they have ended. If none comes it is soon found to be adrift, and runs as well."""
+    return msgspec.structs.replace(job, state=State.WAITING, waits_for=WAITS_FOR_CHILDREN)
+
+
 def _child(parent_id: int, child: Job, held: bool) -> Job:
     if not held:
         return msgspec.structs.replace(child, parent_id=parent_id)

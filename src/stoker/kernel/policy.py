@@ -13,6 +13,7 @@ import msgspec
 from stoker.errors import BadInput
 from stoker.kernel.duration import LONGEST
 from stoker.kernel.repeat import parse_repeat
+from stoker.kernel.retention import Retention
 from stoker.kernel.retry import Never, RetryPolicy
 from stoker.kernel.window import Windows
 
@@ -42,7 +43,8 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     `timeout` limits one try, in microseconds (None: no limit). `crash_limit` is the number of
     lost workers after which a job is parked as FAILED (None: never). `repeat` is the text
-    `kernel.repeat.parse_repeat` reads. `windows` are the hours in which it may start.
+    `kernel.repeat.parse_repeat` reads. `windows` are the hours in which it may start. `retention`
+    says how long it is kept when it has ended (None: as its queue says).
 
     >>> policy = Policy(timeout=30_000_000, repeat="every 5m")
     >>> policy.on_lost.name, policy.crash_limit
@@ -55,6 +57,7 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     retry: RetryPolicy = Never()
     repeat: str | None = None
     windows: Windows | None = None
+    retention: Retention | None = None
 
     def __post_init__(self) -> None:
         if self.timeout is not None and not 0 < self.timeout <= LONGEST:

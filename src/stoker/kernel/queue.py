@@ -12,10 +12,10 @@ from collections.abc import Mapping
 import msgspec
 
 from stoker.errors import BadInput
-from stoker.kernel.duration import LONGEST
-from stoker.kernel.job import WHOLE_WEIGHT, State
+from stoker.kernel.job import WHOLE_WEIGHT
+from stoker.kernel.retention import HOUR, Retention
 
-HOUR = 3600 * 1_000_000
+__all__ = ["DEFAULTS", "HOUR", "Order", "QueueSettings", "Retention", "units"]
 
 
 class Order(enum.Enum):
@@ -27,32 +27,6 @@ class Order(enum.Enum):
 
     RANK_TIME = "rank-time"
     TIME_RANK = "time-rank"
-
-
-class Retention(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How long ended jobs are kept, in microseconds: 0 not at all, None for ever.
-
-    >>> Retention(finished=0, failed=None).of(State.CANCELLED) == 24 * HOUR
-    True
-    """
-
-    finished: int | None = HOUR
-    failed: int | None = 30 * 24 * HOUR
-    cancelled: int | None = 24 * HOUR
-
-    def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            if not 0 <= (getattr(self, name) or 0) <= LONGEST:
-                raise BadInput(
-                    f"retention.{name} cannot be negative or more than 10,000 years; use 0 to keep "
-                    "nothing and None to keep for ever"
-                )
-
-    def of(self, state: State) -> int | None:
-        """How long a job is kept that ended so."""
-        if state is State.FINISHED:
-            return self.finished
-        return self.failed if state is State.FAILED else self.cancelled
 
 
 class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -97,7 +71,7 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def units(amount: float) -> int:
     """A weight or capacity in thousandths, as it is counted."""
-    if not math.isfinite(amount):
+    if not math.isfinite(amount * WHOLE_WEIGHT):
         raise BadInput(f"{amount} is no amount; give a number, or nothing at all for no limit")
     counted = round(amount * WHOLE_WEIGHT)
     if abs(counted - amount * WHOLE_WEIGHT) > 1e-6:

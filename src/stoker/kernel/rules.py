@@ -80,6 +80,19 @@ def touch(
     return Change(touches=(Touch(job.id, _token(job), fields),))
 
 
+def remark(
+    job: Job,
+    *,
+    now: int,
+    meta: str,
+    visibility: int | None = None,
+    progress: float | None = None,
+) -> Change:
+    """A sign of life with something to remember: as `touch`, but a new revision."""
+    (sign,) = touch(job, now=now, visibility=visibility, progress=progress).touches
+    return Change(writes=(Write(job, {**sign.set, "meta": meta}),))
+
+
 def finish(
     job: Job,
     *,
@@ -115,6 +128,7 @@ def simply_ends(job: Job) -> bool:
     return (
         job.state is RUNNING
         and job.policy.repeat is None
+        and job.policy.retention is None
         and job.parent_id is None
         and not job.open_children
         and job.result is None

@@ -1,6 +1,7 @@
 """Wake-ups: a hint that a queue may have work. The poll is the truth; a lost ring costs only time.
 
-A ring is a queue's name, or `!<session>` for a worker that is to look at its cancel requests.
+A ring is a queue's name, `!<session>` for a worker that is to look at its cancel requests, or
+`~<news>`, something that peers tell each other.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 
+from stoker.errors import StoreUnavailable
 from stoker.kernel.change import Change
 from stoker.store import Answer, Claim, Store
 from stoker.store.forks import heed_forks
@@ -131,8 +132,10 @@ class Coalescer:
             )
 
     def _serve_apart(self, calls: list[_Call], error: BaseException) -> None:
-        """One caller's fault must not become another's failure."""
-        if len(calls) == 1 or not isinstance(error, Exception):
+        """One caller's fault must not become another's failure. But what an engine out of reach
+        made of a commit is not known, so that nobody may repeat it."""
+        unknown = not isinstance(error, Exception) or isinstance(error, StoreUnavailable)
+        if len(calls) == 1 or unknown:
             for call in calls:
                 call.error = error
             return

@@ -14,7 +14,8 @@ def session_ring(session: int) -> str:
 
 
 def rings_of(changes: Iterable[Change]) -> set[str]:
-    """Queues that got a job to run, now or later, and sessions asked to cancel one."""
+    """Queues that got a job to run, now or later, sessions asked to cancel one, and whatever else
+    a Change wants rung."""
     rung: set[str] = set()
     for change in changes:
         for job in kinds(change.inserts):
@@ -27,4 +28,5 @@ def rings_of(changes: Iterable[Change]) -> set[str]:
                 rung.add(session_ring(write.job.session))
         for name, _ in change.queues:
             rung.add(name)
+        rung.update(change.rings)
     return rung

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -219,6 +220,10 @@ def test_jobs_are_found_by_their_facts(store: Store, crowd: list[Job], facts: Fa
     assert store.find(Filter(**facts)) == wanted
 
 
+def ids_of(store: Store, **facts: Any) -> list[int]:
+    return [job.id for job in store.find(Filter(**facts))]
+
+
 def test_jobs_are_found_by_the_session_that_holds_them(store: Store, crowd: list[Job]) -> None:
     (session,) = store.sessions()
     (held,) = store.find(Filter(session=session.id))
@@ -235,6 +240,34 @@ def test_jobs_are_found_by_their_state(store: Store, crowd: list[Job], state: St
 def test_several_states_can_be_asked_for_at_once(store: Store, crowd: list[Job]) -> None:
     ended = (State.FINISHED, State.FAILED, State.CANCELLED)
     assert store.find(Filter(states=ended, queue="q")) == [job for job in crowd if job.ended]
+
+
+def test_jobs_that_repeat_are_found_among_all_others(
+    desk: Desk, store: Store, clock: VirtualClock
+) -> None:
+    hourly = Policy(repeat="every 1h", timeout=HOUR)
+    ids = [put(desk, queue, policy=hourly) for queue in ("running", "q", "q", "ended")]
+    put(desk, policy=Policy(timeout=HOUR))
+    put(desk)
+    clock.pass_(3600)
+    take(desk, "running")
+    desk.control.cancel(ids[3])
+    live = (State.QUEUED, State.RUNNING, State.WAITING)
+    assert ids_of(store, repeating=True) == ids
+    assert ids_of(store, repeating=True, states=live) == ids[:3]
+    assert ids_of(store, repeating=True, states=live, queue="q") == ids[1:3]
+    assert ids_of(store, repeating=True, states=live, newest_first=True, limit=2) == ids[2:0:-1]
+    assert ids_of(store, repeating=True, states=live, after=ids[1]) == ids[2:3]
+
+
+def test_a_job_is_found_by_whether_it_repeats_now(desk: Desk, store: Store) -> None:
+    hourly = Policy(repeat="every 1h")
+    first, second = put(desk, policy=hourly), put(desk)
+    desk.control.edit(first, {"policy": Policy()})
+    desk.control.edit(second, {"policy": hourly})
+    assert ids_of(store, repeating=True, states=(State.QUEUED,)) == [second]
+    desk.report.finish(take(desk))
+    assert ids_of(store, repeating=True) == [second]
 
 
 @pytest.mark.parametrize("newest_first", [False, True], ids=["oldest first", "newest first"])

@@ -124,6 +124,10 @@ def ask_for_the_next_due(desk: Desk) -> None:
     assert desk.store.next_due(["q"]) in (None, START + DAY)
 
 
+def list_the_schedules(desk: Desk) -> None:
+    assert desk.schedules.all() == []
+
+
 def survey(desk: Desk) -> None:
     assert [view.name for view in desk.store.survey(["q"])] == ["q"]
 
@@ -143,6 +147,7 @@ CASES = [
     Case(many_queued, claim_and_finish, 1000, 100_000),
     Case(many_queued, ask_for_the_next_due, 1000, 100_000),
     Case(many_queued, survey, 1000, 100_000),
+    Case(many_queued, list_the_schedules, 1000, 100_000),
     Case(many_delayed_in_front, claim_ten, 10, 100_000),
     Case(many_delayed_in_front, ask_for_the_next_due, 10, 100_000),
     Case(many_behind_a_full_key, claim_ten, 10, 50_000),

@@ -2,9 +2,8 @@
 
 root       the table of commands, exit codes, errors in one line
 jobs, queues, schedule ...   a file for each command, which goes to the desk and shows
-place      from --store and --app to an open Stoker
+place      from --store and --app to an open desk
 show       all that is printed: tables, facts, JSON
-forms      jobs, queues and workers as JSON, with names that stay
 words      times, durations and settings, as people write and read them
 """
 

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import click
 
-from stoker.client import Stoker
 from stoker.desk import Desk
 from stoker.doors.cli import bulk, show
 from stoker.doors.cli.command import Command, json_option, opened
+from stoker.doors.cli.place import Place
 from stoker.doors.cli.show import Column
 from stoker.doors.cli.words import SECOND, span
 from stoker.kernel.job import Job, State
@@ -117,19 +117,19 @@ class Bench:
 )
 @json_option
 @opened(make=True, private=True)
-def bench(app: Stoker, *, seconds: float, as_json: bool) -> None:
+def bench(here: Place, *, seconds: float, as_json: bool) -> None:
     """Measure the store, in a queue of its own that is removed in the end.
 
     Durable means durable here too: each commit waits for the disk as the store's settings say.
     """
-    with _scratch(app.desk) as queue:
-        measuring = Bench(app.desk, queue, seconds)
+    with _scratch(here.desk) as queue:
+        measuring = Bench(here.desk, queue, seconds)
         try:
             found = list(measuring.measures())
         finally:
             measuring.clear()
     if as_json:
-        show.document({"store": app.url, "measures": [_form(measure) for measure in found]})
+        show.document({"store": here.url, "measures": [_form(measure) for measure in found]})
         return
     columns = ("jobs", "jobs/s", "half within", "99% within")
     show.table(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from stoker.client import Stoker
 from stoker.doors.cli import show
 from stoker.doors.cli.command import Command, json_option, opened
-from stoker.doors.cli.forms import finding_form
+from stoker.doors.cli.place import Place
 from stoker.doors.cli.show import Ink
+from stoker.doors.forms import finding_form
 from stoker.errors import StoreCorrupt
 from stoker.store.finding import Checkable, Finding, Level
 
@@ -20,24 +20,24 @@ _MARKS = {Level.FINE: "✓", Level.WARNING: "!", Level.PROBLEM: "✗"}
 )
 @json_option
 @opened()
-def check(app: Stoker, *, as_json: bool) -> None:
+def check(here: Place, *, as_json: bool) -> None:
     """Is the store sound and writable, how durable is it, and what could be lost in a crash?
 
     It reads the whole store, so it takes a while on a large one; workers go on meanwhile. With a
     problem the exit code is 4; a warning does not change it.
     """
-    store = app.desk.store
+    store = here.desk.store
     found = store.check() if isinstance(store, Checkable) else []
     problems = sum(finding.level is Level.PROBLEM for finding in found)
     if as_json:
         findings = [finding_form(finding) for finding in found]
-        show.document({"store": app.url, "ok": not problems, "findings": findings})
+        show.document({"store": here.url, "ok": not problems, "findings": findings})
     else:
         show.facts(
             (f"{_MARKS[finding.level]} {finding.subject}", _ink(finding)) for finding in found
         )
     if problems:
-        raise StoreCorrupt(f"{app.url} has {problems} problem{'s' * (problems > 1)}; see above")
+        raise StoreCorrupt(f"{here.url} has {problems} problem{'s' * (problems > 1)}; see above")
 
 
 def _ink(finding: Finding) -> Ink:

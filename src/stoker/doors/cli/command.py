@@ -1,4 +1,4 @@
-"""What all commands have in common: examples in their help, --json, and an open Stoker."""
+"""What all commands have in common: examples in their help, --json, and an open place."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
-
-from stoker.doors.cli import place
 
 Function = Callable[..., Any]
 
@@ -65,7 +63,7 @@ yes_option = click.option("--yes", is_flag=True, help="Do it without asking.")
 
 
 def opened(*, make: bool = False, private: bool = False) -> Callable[[Function], Function]:
-    """Give a command --store and --app, and an open Stoker as its first argument.
+    """Give a command --store and --app, and an open Place as its first argument.
 
     `make`: a store that is not there is made. `private`: a store that no other process can see
     will do.
@@ -84,8 +82,10 @@ def opened(*, make: bool = False, private: bool = False) -> Callable[[Function],
         )
         @functools.wraps(function)
         def command(store: str | None, app_ref: str | None, **rest: Any) -> None:
-            with place.opened(store, app_ref, make=make, private=private) as app:
-                function(app, **rest)
+            from stoker.doors.cli import place  # help can do without it
+
+            with place.opened(store, app_ref, make=make, private=private) as here:
+                function(here, **rest)
 
         return command
 

@@ -6,19 +6,22 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from stoker.client import Call, Stoker, Task
 from stoker.desk import Placement, Twin
 from stoker.doors.cli import show
 from stoker.doors.cli.command import Command, json_option, opened
+from stoker.doors.cli.place import Place
 from stoker.doors.cli.words import SECOND, jobs_text, read_arguments, read_json, read_moment
 from stoker.errors import BadInput
 from stoker.kernel.duration import micros
 from stoker.kernel.job import Format, Job
+
+if TYPE_CHECKING:
+    from stoker.client import Call, Stoker
 
 
 @click.command(
@@ -53,7 +56,7 @@ from stoker.kernel.job import Format, Job
 @json_option
 @opened(make=True)
 def enqueue(
-    app: Stoker,
+    here: Place,
     *,
     name: str,
     count: int,
@@ -72,31 +75,33 @@ def enqueue(
     """
     if timeout is not None and not wait:
         raise BadInput("--timeout is for --wait; say both, or leave it out")
-    if any(True for _ in app.tasks):
-        placements = _by_task(app, app[name], count, said)
+    due_at = _due_at(here, said)
+    if here.task_names():
+        placements = _by_task(here.stoker(), name, count, due_at, said)
     else:
-        placements = _by_hand(app, name, count, said)
+        placements = _by_hand(here, name, count, due_at, said)
     if wait:
-        _await(app, placements, timeout, as_json=as_json)
+        _await(here.stoker(), placements, timeout, as_json=as_json)
     else:
         _tell(placements, as_json=as_json)
 
 
 def _by_task(
-    app: Stoker, task: Task[..., Any], count: int, said: dict[str, Any]
+    app: Stoker, name: str, count: int, due_at: int, said: dict[str, Any]
 ) -> list[Placement]:
-    at = _due_at(app, said)
-    chosen = task.options(
-        at=datetime.fromtimestamp(at / SECOND, UTC) if at else None,
+    chosen = app[name].options(
+        at=datetime.fromtimestamp(due_at / SECOND, UTC) if due_at else None,
         key=said["key"],
         unique=said["unique"],
         queue=said["queue"],
         rank=said["rank"],
     )
-    positional, named = _arguments(app, task.name, said)
+    positional, named = _arguments(app, name, said)
     try:
         call: Call = chosen.call(*positional, **named)
     except BadInput as error:
+        if all(isinstance(value, str) for value in (*positional, *named.values())):
+            raise
         raise BadInput(f"{error}; text that looks like JSON is written '\"7\"'") from error
     return [Placement(handle.id, handle.fresh) for handle in app.enqueue_many([call] * count)]
 
@@ -112,19 +117,21 @@ def _arguments(app: Stoker, name: str, said: dict[str, Any]) -> tuple[list[Any],
     return [_text(data) if definition.codec.format is Format.TEXT else data], {}
 
 
-def _by_hand(app: Stoker, name: str, count: int, said: dict[str, Any]) -> list[Placement]:
+def _by_hand(
+    here: Place, name: str, count: int, due_at: int, said: dict[str, Any]
+) -> list[Placement]:
     job = Job(
         said["queue"] or "default",
         name,
         _stored(said),
         Format.BYTES if said["raw"] else Format.JSON,
         rank=said["rank"],
-        due_at=_due_at(app, said),
+        due_at=due_at,
         key=said["key"],
         # As tasks do, so that both see each other's jobs.
         unique_key=None if said["unique"] is None else f"{name}:{said['unique']}",
     )
-    return app.desk.intake.enqueue_many([job] * count, twin=Twin.RETURN)
+    return here.desk.intake.enqueue_many([job] * count, twin=Twin.RETURN)
 
 
 def _stored(said: dict[str, Any]) -> bytes:
@@ -142,11 +149,11 @@ def _stored(said: dict[str, Any]) -> bytes:
     return msgspec.json.encode(positional or named)
 
 
-def _due_at(app: Stoker, said: dict[str, Any]) -> int:
+def _due_at(here: Place, said: dict[str, Any]) -> int:
     if said["delay"] is not None and said["at"] is not None:
         raise BadInput("say --delay or --at, not both")
     if said["delay"] is not None:
-        return app.desk.store.now() + micros(said["delay"])
+        return here.desk.store.now() + micros(said["delay"])
     return 0 if said["at"] is None else read_moment(said["at"])
 
 

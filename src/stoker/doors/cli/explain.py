@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 import click
 
-from stoker.client import Stoker
 from stoker.desk.explain import Blocker, Explanation, Reason
 from stoker.desk.explain import explain as explain_job
 from stoker.doors.cli import show
 from stoker.doors.cli.command import Command, json_option, opened
-from stoker.doors.cli.forms import explanation_form
+from stoker.doors.cli.place import Place
 from stoker.doors.cli.show import Ink
 from stoker.doors.cli.words import both
+from stoker.doors.forms import explanation_form
 from stoker.kernel.job import ENDED, Job, State
 
 _MOST_NAMED = 10
@@ -44,11 +44,10 @@ ADVICE: Mapping[Reason, str] = {
 @click.argument("job", type=int)
 @json_option
 @opened()
-def explain(app: Stoker, *, job: int, as_json: bool) -> None:
+def explain(here: Place, *, job: int, as_json: bool) -> None:
     """Why JOB is not running, and when it will: everything that stands in its way."""
-    has_tasks = any(True for _ in app.tasks)
-    knows = (lambda name: app.tasks.get(name) is not None) if has_tasks else None
-    found = explain_job(app.desk.store, job, knows)
+    known = here.task_names()
+    found = explain_job(here.desk.store, job, known.__contains__ if known else None)
     if as_json:
         show.document(explanation_form(found))
         return

@@ -8,12 +8,12 @@ from typing import Any
 import click
 import msgspec
 
-from stoker.client import Stoker
 from stoker.doors.cli import bulk, show
 from stoker.doors.cli.command import Function, Group, json_option, opened, states_option, yes_option
-from stoker.doors.cli.forms import content, job_form, policy_form
+from stoker.doors.cli.place import Place
 from stoker.doors.cli.show import Cell, Column, Ink
 from stoker.doors.cli.words import both, distance, first_line, read_states, span
+from stoker.doors.forms import content, job_form, policy_form
 from stoker.errors import NotFound
 from stoker.kernel.job import WHOLE_WEIGHT, Job, State
 from stoker.store import Filter
@@ -72,13 +72,13 @@ def filtered(function: Function) -> Function:
 @json_option
 @opened()
 def list_jobs(
-    app: Stoker, *, limit: int, after: int | None, newest: bool, as_json: bool, **which: Any
+    here: Place, *, limit: int, after: int | None, newest: bool, as_json: bool, **which: Any
 ) -> None:
     """List jobs in order of arrival, a page at a time."""
     wanted = msgspec.structs.replace(
         filter_of(**which), limit=limit, after=after, newest_first=newest
     )
-    store = app.desk.store
+    store = here.desk.store
     found = store.find(wanted)
     if as_json:
         show.lines(map(job_form, found))
@@ -138,9 +138,9 @@ def _note(job: Job) -> str:
 @click.argument("job", type=int)
 @json_option
 @opened()
-def show_job(app: Stoker, *, job: int, as_json: bool) -> None:
+def show_job(here: Place, *, job: int, as_json: bool) -> None:
     """Show everything that is known of JOB."""
-    store = app.desk.store
+    store = here.desk.store
     found = store.get([job]).get(job)
     if found is None:
         raise NotFound(f"there is no job {job} (any more); ended jobs are kept for a while only")
@@ -199,7 +199,7 @@ def _course(job: Job, now: int) -> list[tuple[str, Cell]]:
 
 
 def _policy(job: Job) -> list[tuple[str, Cell]]:
-    form = policy_form(job.policy)
+    form: dict[str, object] = msgspec.structs.asdict(policy_form(job.policy))
     timeout = job.policy.timeout
     form["timeout"] = "none" if timeout is None else span(timeout)
     shown = {name.replace("_", " "): value for name, value in form.items() if value is not None}
@@ -238,13 +238,13 @@ def _add(verb: bulk.Verb, help_text: str, examples: list[str]) -> None:
     @click.option("--all", "every", is_flag=True, help="All jobs that the other options leave.")
     @yes_option
     @opened()
-    def command(app: Stoker, *, ids: tuple[int, ...], every: bool, yes: bool, **which: Any) -> None:
+    def command(here: Place, *, ids: tuple[int, ...], every: bool, yes: bool, **which: Any) -> None:
         if ids and (every or any(which.values())):
             raise click.UsageError("give ids, or options that say which jobs; not both")
         if ids:
-            bulk.by_ids(app.desk, verb, ids)
+            bulk.by_ids(here.desk, verb, ids)
         elif every or any(which.values()):
-            bulk.by_filter(app.desk, verb, filter_of(**which), yes=yes)
+            bulk.by_filter(here.desk, verb, filter_of(**which), yes=yes)
         else:
             raise click.UsageError("which jobs? Give ids, --state, --queue, --name, --key or --all")
 

@@ -1,43 +1,84 @@
-"""Where the jobs are: from --store, --app and the environment to an open Stoker."""
+"""Where the jobs are: from --store, --app and the environment to an open desk.
+
+The library is imported only if an app is named: looking at a store needs none of it.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from stoker.client import Stoker
-from stoker.client.app import DEFAULT_STORE
+from stoker.desk import Desk
 from stoker.errors import BadInput, StokerError, StoreUnavailable
-from stoker.fleet.load import load_app
-from stoker.store.open import is_there
+from stoker.store.open import DEFAULT_STORE, is_there, open_store
+
+if TYPE_CHECKING:
+    from stoker.client import Stoker
 
 _PRIVATE = "memory:"
+
+
+class Place:
+    """A store by its URL, and the app that was named, if one was."""
+
+    def __init__(self, url: str, app: Stoker | None = None) -> None:
+        self.url = url
+        self.app = app
+
+    @cached_property
+    def desk(self) -> Desk:
+        """The use cases; opens the store."""
+        return Desk(open_store(self.url)) if self.app is None else self.app.desk
+
+    def task_names(self) -> set[str]:
+        """The tasks that are known here; none at all without an app."""
+        return set() if self.app is None else {task.name for task in self.app.tasks}
+
+    def stoker(self) -> Stoker:
+        """The app, or one without tasks."""
+        from stoker.client import Stoker
+
+        if self.app is not None:
+            return self.app
+        bare = Stoker(self.url)
+        bare.sit_at(self.desk)
+        return bare
+
+    def close(self) -> None:
+        """Let go of the store."""
+        if self.app is not None:
+            self.app.close()
+        elif "desk" in self.__dict__:  # it was opened
+            self.desk.store.close()
 
 
 @contextmanager
 def opened(
     store: str | None, app_ref: str | None, *, make: bool = False, private: bool = False
-) -> Iterator[Stoker]:
-    """The app that is meant, with its store; closed in the end."""
-    app = chosen(store, app_ref)
-    if not private and app.url == _PRIVATE:
+) -> Iterator[Place]:
+    """The place that is meant; closed in the end."""
+    place = chosen(store, app_ref)
+    if not private and place.url == _PRIVATE:
         raise BadInput(
             "memory: is inside one process, the command line cannot see it; use a file, as in "
             "--store sqlite:///jobs.db"
         )
-    if not (make or private or is_there(app.url)):
+    if not (make or private or is_there(place.url)):
         raise StoreUnavailable(
-            f"there is no store at {app.url} (yet); check the URL, or make it with `stoker migrate`"
+            f"there is no store at {place.url} (yet); check the URL, or make it with "
+            "`stoker migrate`"
         )
     try:
-        yield app
+        yield place
     finally:
-        app.close()
+        place.close()
 
 
-def chosen(store: str | None, app_ref: str | None) -> Stoker:
-    """The app that is named, or one without tasks for the store that is named.
+def chosen(store: str | None, app_ref: str | None) -> Place:
+    """The store that is named, or that of the app that is named.
 
     What is said on the command line wins over the environment, and --store over the app's own.
     """
@@ -46,17 +87,20 @@ def chosen(store: str | None, app_ref: str | None) -> Stoker:
         if store is not None:
             app.close()
             app.url = store
-        return app
-    if store is None and not os.environ.get("STOKER_STORE") and not is_there(DEFAULT_STORE):
+        return Place(app.url, app)
+    named = store or os.environ.get("STOKER_STORE")
+    if not named and not is_there(DEFAULT_STORE):
         raise BadInput(
             "no store was named: say --store sqlite:///jobs.db or --app module:app, or set "
             "STOKER_STORE"
         )
-    return Stoker(store)
+    return Place(named or DEFAULT_STORE)
 
 
 def load(app_ref: str) -> Stoker:
     """The app that `module:name` names. Whatever its module does wrong is told in one line."""
+    from stoker.fleet.load import load_app
+
     try:
         return load_app(app_ref)
     except StokerError:

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 import click
 
-from stoker.client import Stoker
 from stoker.doors.cli import bulk, show
 from stoker.doors.cli.command import Group, json_option, opened, states_option, yes_option
-from stoker.doors.cli.forms import queue_form
+from stoker.doors.cli.place import Place
 from stoker.doors.cli.show import Column, Ink
 from stoker.doors.cli.words import jobs_text, read_settings, read_states, settings_text
+from stoker.doors.forms import queue_form
 from stoker.errors import NotFound
 from stoker.kernel.job import WHOLE_WEIGHT, State
 from stoker.kernel.queue import DEFAULTS
@@ -43,9 +43,9 @@ def queues() -> None:
 @queues.command("list", examples=["stoker queues list", "stoker queues list --json"])
 @json_option
 @opened()
-def list_queues(app: Stoker, *, as_json: bool) -> None:
+def list_queues(here: Place, *, as_json: bool) -> None:
     """List the queues: their jobs by state, the places in use, and what they were told."""
-    views = app.desk.store.survey()
+    views = here.desk.store.survey()
     if as_json:
         show.lines(map(queue_form, views))
     elif views:
@@ -70,20 +70,20 @@ def rows(views: Iterable[QueueView]) -> list[show.Row]:
 @queues.command(examples=["stoker queues pause mail"])
 @click.argument("queue")
 @opened()
-def pause(app: Stoker, *, queue: str) -> None:
+def pause(here: Place, *, queue: str) -> None:
     """Let nothing of QUEUE start; what runs goes on."""
-    _there(app, queue)
-    app.desk.control.adjust(queue, paused=True)
+    _there(here, queue)
+    here.desk.control.adjust(queue, paused=True)
     click.echo(f"the queue {queue} is paused")
 
 
 @queues.command(examples=["stoker queues resume mail"])
 @click.argument("queue")
 @opened()
-def resume(app: Stoker, *, queue: str) -> None:
+def resume(here: Place, *, queue: str) -> None:
     """Let QUEUE go on."""
-    view = _there(app, queue)
-    app.desk.control.adjust(queue, paused=False)
+    view = _there(here, queue)
+    here.desk.control.adjust(queue, paused=False)
     click.echo(f"the queue {queue} goes on with {jobs_text(view.counts[State.QUEUED])}")
 
 
@@ -99,7 +99,7 @@ def resume(app: Stoker, *, queue: str) -> None:
 @click.argument("queue")
 @click.argument("settings", metavar="NAME=VALUE...", nargs=-1, required=True)
 @opened(make=True)
-def set_queue(app: Stoker, *, queue: str, settings: tuple[str, ...]) -> None:
+def set_queue(here: Place, *, queue: str, settings: tuple[str, ...]) -> None:
     """Set up QUEUE. What is not named stays as it is, and all holds at once and for everybody.
 
     \b
@@ -111,9 +111,9 @@ def set_queue(app: Stoker, *, queue: str, settings: tuple[str, ...]) -> None:
                           1h, 30d, 0 for not at all, forever
     paused=yes            or no
     """
-    views = app.desk.store.survey([queue])
+    views = here.desk.store.survey([queue])
     now = read_settings(views[0].settings if views else DEFAULTS, settings)
-    app.desk.control.configure(queue, now)
+    here.desk.control.configure(queue, now)
     click.echo(f"{queue}: {settings_text(now) or 'as usual'}")
 
 
@@ -124,9 +124,9 @@ def set_queue(app: Stoker, *, queue: str, settings: tuple[str, ...]) -> None:
 @states_option
 @yes_option
 @opened()
-def purge(app: Stoker, *, queue: str, states: tuple[str, ...], yes: bool) -> None:
+def purge(here: Place, *, queue: str, states: tuple[str, ...], yes: bool) -> None:
     """Delete all jobs of QUEUE, or those in some states. Running jobs stay."""
-    view = _there(app, queue)
+    view = _there(here, queue)
     chosen = read_states(states) or tuple(state for state in State if state is not State.RUNNING)
     total = sum(view.counts[state] for state in chosen)
     if total:
@@ -134,13 +134,13 @@ def purge(app: Stoker, *, queue: str, states: tuple[str, ...], yes: bool) -> Non
         show.confirm_by_name(question, queue, yes=yes)
     with show.progress(f"purging {queue}", total) as advance:
         wanted = Filter(states=chosen, queue=queue)
-        done, errors = bulk.everywhere(app.desk, bulk.DELETE, wanted, advance)
+        done, errors = bulk.everywhere(here.desk, bulk.DELETE, wanted, advance)
     bulk.tell(bulk.DELETE, done, errors)
 
 
-def _there(app: Stoker, queue: str) -> QueueView:
-    views = app.desk.store.survey([queue])
+def _there(here: Place, queue: str) -> QueueView:
+    views = here.desk.store.survey([queue])
     if not views:
-        names = ", ".join(view.name for view in app.desk.store.survey()) or "none"
+        names = ", ".join(view.name for view in here.desk.store.survey()) or "none"
         raise NotFound(f"there is no queue {queue!r}; there are: {names}")
     return views[0]

@@ -6,10 +6,10 @@ import sys
 
 import click
 
-from stoker.client import Stoker
 from stoker.desk import Reply
 from stoker.doors.cli import show
 from stoker.doors.cli.command import Command, json_option, opened
+from stoker.doors.cli.place import Place
 from stoker.doors.cli.words import read_json
 from stoker.errors import BadInput, Refused
 
@@ -30,14 +30,14 @@ _TOLD = {
 @click.argument("answer", metavar="JSON")
 @json_option
 @opened()
-def reply(app: Stoker, *, key: str, answer: str, as_json: bool) -> None:
+def reply(here: Place, *, key: str, answer: str, as_json: bool) -> None:
     """Answer the job that waits for the reply KEY. The answer is JSON; - reads it from stdin."""
     said = sys.stdin.read() if answer == "-" else answer
     try:
         read_json(said)
     except BadInput as error:
         raise BadInput(f"the answer cannot be used; {error}; write text as '\"yes\"'") from error
-    outcome = app.desk.control.reply(key, said.encode())
+    outcome = here.desk.control.reply(key, said.encode())
     if outcome is Reply.REPEATED:
         raise Refused(f"an answer for {key!r} is kept already; this one was ignored")
     if as_json:

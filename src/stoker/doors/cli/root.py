@@ -32,7 +32,8 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     "Run jobs": {
         "run": "Work on jobs and tell about each: for development.",
         "worker": "Work on jobs, in one or more processes: for production.",
-        "serve": "Let programs of other languages in, over TCP.",
+        "serve": "Let programs of other languages in, over HTTP and TCP.",
+        "stdio": "Take jobs as JSON lines, and push them to idle workers.",
     },
     "Put jobs in": {
         "enqueue": "Put a job in.",
@@ -50,6 +51,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     "Look after the store": {
         "check": "Is the store sound, durable, writable? What could be lost?",
         "migrate": "Make the store, or bring its schema up to date.",
+        "token": "Tokens for clients of the HTTP door: add, list, remove.",
         "move": "Move all jobs to another store while work goes on.",
         "bench": "Measure the store, in a queue of its own.",
         "version": "Which Stoker this is.",

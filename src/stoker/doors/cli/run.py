@@ -61,7 +61,7 @@ def run(
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
     app = at_work(app_ref, store)
     app.middleware.append(JobLog())
-    chosen = served(app, queues)
+    chosen = served(app, app_ref, queues)
     worker = app.worker(chosen, concurrency=concurrency, grace=grace, name=name)
     stop = _StopSignal()
     _greet(app, app_ref, chosen)
@@ -99,6 +99,8 @@ class _StopSignal:
 
 class JobLog(Middleware):
     """Tells when a job starts, and what came of it."""
+
+    in_worker = True
 
     def __init__(self) -> None:
         self._begun: dict[int, float] = {}

@@ -6,13 +6,13 @@ from contextlib import closing, suppress
 
 import click
 
-from stoker.client import Stoker
 from stoker.desk.schedules import Schedule
 from stoker.doors.cli import place, show
 from stoker.doors.cli.command import Group, json_option, opened
-from stoker.doors.cli.forms import schedule_form
+from stoker.doors.cli.place import Place
 from stoker.doors.cli.show import Column, Ink
 from stoker.doors.cli.words import both, clock, distance, iso
+from stoker.doors.forms import schedule_form
 from stoker.errors import BadInput, NotFound
 from stoker.kernel.job import Job
 from stoker.kernel.policy import Policy
@@ -47,10 +47,10 @@ def schedule() -> None:
 @schedule.command("list", examples=["stoker schedule list", "stoker schedule list --json"])
 @json_option
 @opened()
-def list_schedules(app: Stoker, *, as_json: bool) -> None:
+def list_schedules(here: Place, *, as_json: bool) -> None:
     """List the schedules: how they repeat, and when they run next."""
-    now = app.desk.store.now()
-    found = app.desk.schedules.all()
+    now = here.desk.store.now()
+    found = here.desk.schedules.all()
     if as_json:
         show.lines(schedule_form(each, now) for each in found)
     elif found:
@@ -127,16 +127,16 @@ def _previewed(text: str, store: str | None, app_ref: str | None) -> Schedule:
 def _named(name: str, store: str | None, app_ref: str | None) -> Schedule | None:
     """The schedule in the store, or else what the app's task will make it; None: neither."""
     try:
-        app = place.chosen(store, app_ref)
+        here = place.chosen(store, app_ref)
     except BadInput:
         if store is None and app_ref is None:
             return None  # nobody spoke of a store
         raise
-    with closing(app):
-        if is_there(app.url):
+    with closing(here):
+        if is_there(here.url):
             with suppress(NotFound):
-                return app.desk.schedules.get(name)
-        task = app.tasks.get(name)
+                return here.desk.schedules.get(name)
+        task = None if here.app is None else here.app.tasks.get(name)
     if task is None or task.policy.repeat is None:
         return None
     return _to_be(name, task.policy)
@@ -150,19 +150,19 @@ def _to_be(name: str, policy: Policy) -> Schedule:
 @schedule.command(examples=["stoker schedule pause shop.report"])
 @click.argument("name")
 @opened()
-def pause(app: Stoker, *, name: str) -> None:
+def pause(here: Place, *, name: str) -> None:
     """Let there be no further runs of the schedule NAME; one that is going on may end."""
-    found = app.desk.schedules.pause(name)
+    found = here.desk.schedules.pause(name)
     click.echo(f"the schedule {found.name} is paused")
 
 
 @schedule.command(examples=["stoker schedule resume shop.report"])
 @click.argument("name")
 @opened()
-def resume(app: Stoker, *, name: str) -> None:
+def resume(here: Place, *, name: str) -> None:
     """Let the schedule NAME go on, from now."""
-    now = app.desk.store.now()
-    found = app.desk.schedules.resume(name)
+    now = here.desk.store.now()
+    found = here.desk.schedules.resume(name)
     click.echo(
         f"the schedule {found.name} goes on; next run {both(found.upcoming(1, now=now)[0], now)}"
     )
@@ -171,7 +171,7 @@ def resume(app: Stoker, *, name: str) -> None:
 @schedule.command(examples=["stoker schedule run shop.report"])
 @click.argument("name")
 @opened()
-def run(app: Stoker, *, name: str) -> None:
+def run(here: Place, *, name: str) -> None:
     """Run the schedule NAME once, now, beside its usual runs."""
-    placed = app.desk.schedules.run(name)
+    placed = here.desk.schedules.run(name)
     click.echo(f"job {placed.id} runs {name} once")

@@ -188,7 +188,7 @@ def document(value: Any) -> None:
 def lines(values: Iterable[Any]) -> None:
     """Print a JSON document a line."""
     for value in values:
-        click.echo(msgspec.json.encode(value).decode())
+        click.echo(msgspec.json.format(msgspec.json.encode(value), indent=-1).decode())
 
 
 # --- Asking --------------------------------------------------------------------------------------

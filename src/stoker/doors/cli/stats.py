@@ -6,11 +6,10 @@ from collections import Counter
 
 import click
 
-from stoker.client import Stoker
 from stoker.desk.workers import WorkerView, survey_workers
 from stoker.doors.cli import show
 from stoker.doors.cli.command import Command, json_option, opened
-from stoker.doors.cli.forms import Form
+from stoker.doors.cli.place import Place
 from stoker.doors.cli.words import both, iso
 from stoker.kernel.job import State
 from stoker.store import QueueView
@@ -21,19 +20,19 @@ from stoker.store import QueueView
 )
 @json_option
 @opened()
-def stats(app: Stoker, *, as_json: bool) -> None:
+def stats(here: Place, *, as_json: bool) -> None:
     """All jobs in numbers: how many there are in each state, and who is at work."""
-    store = app.desk.store
+    store = here.desk.store
     views, workers, now = store.survey(), survey_workers(store), store.now()
     next_due = store.next_due([view.name for view in views])
     if as_json:
-        show.document(_form(app.url, views, workers, now, next_due))
+        show.document(_form(here.url, views, workers, now, next_due))
         return
     alive = sum(worker.alive for worker in workers)
     paused = [view.name for view in views if view.settings.paused]
     show.facts(
         [
-            ("store", app.url),
+            ("store", here.url),
             ("queues", f"{len(views)}" + (f", paused: {', '.join(paused)}" if paused else "")),
             (
                 "workers",
@@ -57,7 +56,7 @@ def totals(views: list[QueueView]) -> dict[State, int]:
 
 def _form(
     url: str, views: list[QueueView], workers: list[WorkerView], now: int, next_due: int | None
-) -> Form:
+) -> dict[str, object]:
     alive = sum(worker.alive for worker in workers)
     return {
         "store": url,

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from stoker.client import Stoker
 from stoker.desk.workers import WorkerView, survey_workers
 from stoker.doors.cli import queues, show, workers
 from stoker.doors.cli.command import Command, json_option, opened
-from stoker.doors.cli.forms import job_form, queue_form, worker_form
+from stoker.doors.cli.place import Place
 from stoker.doors.cli.show import Column, Ink
 from stoker.doors.cli.words import clock, iso, span
+from stoker.doors.forms import job_form, queue_form, worker_form
 from stoker.kernel.job import ENDED, Job, State
 from stoker.store import Filter, QueueView, Store
 
@@ -70,19 +70,19 @@ def snapshot(store: Store) -> Snapshot:
 @click.command(cls=Command, examples=["stoker top", "stoker top --json", "stoker top | cat"])
 @json_option
 @opened()
-def top(app: Stoker, *, as_json: bool) -> None:
+def top(here: Place, *, as_json: bool) -> None:
     """Watch queues, workers and running jobs, once a second. Press q to leave.
 
     Where there is no terminal it shows what is there now, and ends.
     """
-    store = app.desk.store
+    store = here.desk.store
     if as_json:
         show.document(_form(snapshot(store)))
     elif sys.stdout.isatty() and sys.stdin.isatty():
         with suppress(KeyboardInterrupt):  # as good a way to leave as q
-            _watch(store, app.url)
+            _watch(store, here.url)
     else:
-        show.draw(_drawn(snapshot(store), app.url, {}))
+        show.draw(_drawn(snapshot(store), here.url, {}))
 
 
 def _form(seen: Snapshot) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, overload
 
 import msgspec
 
@@ -19,6 +19,14 @@ SECOND = 1_000_000
 # --- Times ---------------------------------------------------------------------------------------
 
 _UNITS = ((86_400, "d", 2), (3_600, "h", 2), (60, "min", 2), (1, "s", 1))
+
+
+@overload
+def iso(at: int) -> str: ...
+
+
+@overload
+def iso(at: int | None) -> str | None: ...
 
 
 def iso(at: int | None) -> str | None:

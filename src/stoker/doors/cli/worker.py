@@ -13,6 +13,7 @@ from stoker.client import Stoker
 from stoker.doors.cli import place
 from stoker.doors.cli.command import Command, Function
 from stoker.errors import BadInput
+from stoker.kernel.glob import glob_matches
 from stoker.worker.worker import DEFAULT_TTL, WorkerSettings
 
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
@@ -58,6 +59,7 @@ def grace_option(default: float) -> Callable[[Function], Function]:
         "stoker worker shop:app",
         "stoker worker shop:app --queues mail,report-* --concurrency 50",
         "stoker worker shop:app --processes 4 --name batch --grace 120",
+        "stoker worker shop:app --autoscale 1:8",
     ],
 )
 @click.argument("app_ref", metavar="MODULE:APP", envvar="STOKER_APP")
@@ -70,6 +72,19 @@ def grace_option(default: float) -> Callable[[Function], Function]:
     default=1,
     show_default=True,
     help="How many processes.",
+)
+@click.option(
+    "--autoscale",
+    metavar="MIN:MAX",
+    help="As many processes as the work needs, instead of a fixed number.",
+)
+@click.option(
+    "--within",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.1),
+    default=10.0,
+    show_default=True,
+    help="With --autoscale: in how long the work that waits should be done.",
 )
 @click.option(
     "--ttl",
@@ -86,6 +101,8 @@ def worker(
     app_ref: str,
     queues: str | None,
     processes: int,
+    autoscale: str | None,
+    within: float,
     store: str | None,
     **settings: float | str,
 ) -> None:
@@ -94,14 +111,19 @@ def worker(
     The first signal lets running jobs end within the grace period and gives the rest back; the
     second ends at once. A process that dies is replaced, and its jobs run again.
     """
+    from stoker.fleet.autoscale import Autoscaler, read_range
     from stoker.fleet.supervisor import Supervisor
 
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
     app = at_work(app_ref, store)
     if app.url == "memory:":
         raise BadInput(f"the jobs of {app_ref} are in memory:, where no worker process sees them")
-    chosen = WorkerSettings(served(app, queues), **settings)  # type: ignore[arg-type]
-    sys.exit(Supervisor(app_ref, chosen, processes).run())
+    chosen = WorkerSettings(served(app, app_ref, queues), **settings)  # type: ignore[arg-type]
+    scale = None
+    if autoscale is not None:
+        least, most = read_range(autoscale)
+        scale = Autoscaler(least, most, concurrency=chosen.concurrency, within=within)
+    sys.exit(Supervisor(app_ref, chosen, processes, scale).run())
 
 
 def at_work(app_ref: str, store: str | None) -> Stoker:
@@ -114,7 +136,21 @@ def at_work(app_ref: str, store: str | None) -> Stoker:
     return app
 
 
-def served(app: Stoker, queues: str | None) -> tuple[str, ...]:
-    """The queues that are named, else those of all tasks."""
+def served(app: Stoker, app_ref: str, queues: str | None) -> tuple[str, ...]:
+    """The queues that are named, else those of all tasks; a doubt about them is told."""
     named = [name.strip() for name in (queues or "").split(",") if name.strip()]
-    return tuple(named or app.tasks.queues() or ["default"])
+    chosen = tuple(named or app.tasks.queues() or ["default"])
+    doubt = _doubt(app, app_ref, chosen)
+    if doubt:
+        click.echo(f"stoker: warning: {doubt}", err=True)
+    return chosen
+
+
+def _doubt(app: Stoker, app_ref: str, chosen: tuple[str, ...]) -> str:
+    """Nothing wrong, but hardly what was meant: the jobs would all be put off."""
+    theirs = app.tasks.queues()
+    if not theirs:
+        return f"{app_ref} has no tasks; import the modules that have them beside it"
+    if not any(glob_matches(pattern, queue) for pattern in chosen for queue in theirs):
+        return f"no task of {app_ref} is for {', '.join(chosen)}; theirs: {', '.join(theirs)}"
+    return ""

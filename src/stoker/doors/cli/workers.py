@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 import click
 
-from stoker.client import Stoker
 from stoker.desk.workers import MOST_COUNTED, WorkerView, survey_workers
 from stoker.doors.cli import show
 from stoker.doors.cli.command import Command, json_option, opened
-from stoker.doors.cli.forms import worker_form
+from stoker.doors.cli.place import Place
 from stoker.doors.cli.show import Column, Ink
 from stoker.doors.cli.words import distance
+from stoker.doors.forms import worker_form
 
 COLUMNS = (
     Column("worker", loose=True),
@@ -28,17 +28,17 @@ COLUMNS = (
 @click.command(cls=Command, examples=["stoker workers", "stoker workers --json"])
 @json_option
 @opened()
-def workers(app: Stoker, *, as_json: bool) -> None:
+def workers(here: Place, *, as_json: bool) -> None:
     """Who is at work: each worker's name, machine, queues and jobs in hand.
 
     A worker is alive while its heartbeats come. A dead one stays on the list until its jobs have
     been recovered.
     """
-    found = survey_workers(app.desk.store)
+    found = survey_workers(here.desk.store)
     if as_json:
         show.lines(map(worker_form, found))
     elif found:
-        show.table(COLUMNS, rows(found, app.desk.store.now()))
+        show.table(COLUMNS, rows(found, here.desk.store.now()))
     else:
         show.note("no worker is on the books; start one with `stoker worker module:app`")
 

@@ -28,7 +28,7 @@ from stoker.store.sqlite.adopt import adopt_all
 from stoker.store.sqlite.bell import SocketBell
 from stoker.store.sqlite.books import SettingsReader
 from stoker.store.sqlite.check import findings
-from stoker.store.sqlite.claim import serve
+from stoker.store.sqlite.claim import serve_all
 from stoker.store.sqlite.commit import commit_all
 from stoker.store.sqlite.driver import Sync, connect, troubles
 from stoker.store.sqlite.gate import Gate
@@ -130,7 +130,7 @@ class SqliteStore:
             receipts = commit_all(tx, changes)
             tx.books.settle_lanes()
             eased = set(tx.books.eased)
-            grants = [serve(tx, request) if seal is None else [] for request in claims]
+            grants = serve_all(tx, claims) if seal is None else [[] for _ in claims]
             tx.books.close()
         done = [c for c, receipt in zip(changes, receipts, strict=True) if receipt.ok]
         rung = rings_of(done) | eased

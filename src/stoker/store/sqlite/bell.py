@@ -110,8 +110,8 @@ class SocketBell:
     def ring(self, names: Iterable[str]) -> None:
         with contextlib.suppress(OSError):
             ears = self._ears()
-            if ears:
-                self._send(ears, _message(names))
+            for message in _messages(list(names)) if ears else ():
+                self._send(ears, message)
 
     def _ears(self) -> list[str]:
         """The listeners, read again only when one came or went."""
@@ -148,12 +148,15 @@ class SocketBell:
             (self._folder / ear).unlink()
 
 
-def _message(names: Iterable[str]) -> bytes:
-    """As many of the names as fit: whoever waits for another still has its poll."""
-    chosen = list(names)
-    while len(message := msgspec.json.encode(chosen)) > _LONGEST:
-        chosen = chosen[: len(chosen) // 2]
-    return message
+def _messages(names: list[str]) -> Iterator[bytes]:
+    """As few as will do. Whoever waits for a name that fits into none still has its poll."""
+    message = msgspec.json.encode(names)
+    if len(message) <= _LONGEST:
+        yield message
+    elif len(names) > 1:
+        middle = len(names) // 2
+        yield from _messages(names[:middle])
+        yield from _messages(names[middle:])
 
 
 def _names(message: bytes) -> list[str]:

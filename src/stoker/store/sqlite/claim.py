@@ -7,7 +7,7 @@ without room costs nothing, however many jobs it has. What does not fit stays; `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from heapq import heappop, heappush, merge
 from itertools import groupby, islice
@@ -57,25 +57,41 @@ _SQL = {
 _BEFORE_ALL = -(2**63)
 
 
-def serve(tx: Transaction, request: Claim) -> list[Job] | None:
-    """Start the foremost due jobs; None if the claiming session is not alive."""
-    if request.session is not None and not _alive(tx, request.session):
-        return None
-    books = [tx.books.known(name) for name in dict.fromkeys(request.queues)]
-    walks = [_Walk(tx, book, request.limit) for book in books if book is not None]
+def serve_all(tx: Transaction, requests: Sequence[Claim]) -> list[list[Job] | None]:
+    """Start the foremost due jobs for each claim; None if its session is not alive.
+
+    Claims on the same queues, one behind the other, share a walk.
+    """
+    runs = [list(run) for _, run in groupby(requests, key=attrgetter("queues"))]
+    return [grant for run in runs for grant in _serve_run(tx, run)]
+
+
+def _serve_run(tx: Transaction, requests: list[Claim]) -> Iterator[list[Job] | None]:
+    alive = [_alive(tx, request.session) for request in requests]
+    wanted = sum(request.limit for request, lives in zip(requests, alive, strict=True) if lives)
+    books = [tx.books.known(name) for name in dict.fromkeys(requests[0].queues)]
+    walks = [_Walk(tx, book, wanted) for book in books if book is not None]
     lines = [iter(walk) for walk in walks]
     rows = lines[0] if len(lines) == 1 else merge(*lines, key=_place)
-    starter = _Starter(tx, request)
-    started = [starter.start(row) for row in islice(rows, request.limit)]
-    if started:
-        _start(tx, request, started)
+    chosen = iter(list(islice(rows, wanted)))
+    for request, lives in zip(requests, alive, strict=True):
+        yield _started(tx, request, islice(chosen, request.limit)) if lives else None
     tx.books.settle_lanes()
     for walk in walks:
         walk.shut_lanes()
+
+
+def _started(tx: Transaction, request: Claim, rows: Iterable[Row]) -> list[Job]:
+    starter = _Starter(tx, request)
+    started = [starter.start(row) for row in rows]
+    if started:
+        _start(tx, request, started)
     return started
 
 
-def _alive(tx: Transaction, session: int) -> bool:
+def _alive(tx: Transaction, session: int | None) -> bool:
+    if session is None:
+        return True
     return tx.connection.execute(_SQL["alive"], (session, tx.now)).get is not None
 
 

@@ -1,0 +1,409 @@
+"""What may be said in a request: types that refuse what cannot be meant.
+
+Durations are numbers of seconds or texts such as `30s`, `5m` or `PT1H`; moments are ISO 8601 with a
+zone. What is left out is as it is usual.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from stoker.desk import Twin
+from stoker.doors.cli.words import read_moment
+from stoker.doors.forms import FormatName
+from stoker.errors import BadInput
+from stoker.kernel.duration import micros
+from stoker.kernel.job import Format, Job
+from stoker.kernel.policy import PLAIN, OnLost, Policy
+from stoker.kernel.queue import Retention, units
+from stoker.kernel.retry import RetryPolicy
+from stoker.kernel.retry_forms import parse_retry
+from stoker.kernel.window import parse_windows
+
+Duration = Annotated[float, Meta(ge=0)] | str
+Lease = Annotated[str, Meta(pattern="^[0-9]{1,19}$", examples=["3172450012870011123"])]
+"""What a claim gave; every word about a job in hand must show it."""
+Session = Annotated[str, Meta(pattern="^[0-9]{1,19}$", examples=["2711620044918273645"])]
+JobId = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+Count = Annotated[int, Meta(ge=1, le=1000)]
+Places = Annotated[float, Meta(ge=0, le=10**9)]
+
+
+class _Wish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What all requests have in common: a misspelt word is an error, not ignored."""
+
+
+class NewRetention(_Wish, frozen=True, kw_only=True):
+    """How long ended jobs are kept; null: for ever."""
+
+    finished: Duration | UnsetType | None = UNSET
+    failed: Duration | UnsetType | None = UNSET
+    cancelled: Duration | UnsetType | None = UNSET
+
+    def read(self, usual: Retention) -> Retention:
+        """The retention; what is left out is as usual."""
+        return msgspec.structs.replace(
+            usual,
+            **{
+                name: None if said is None else micros(said)
+                for name in self.__struct_fields__
+                if (said := getattr(self, name)) is not UNSET
+            },
+        )
+
+
+class NewPolicy(_Wish, frozen=True, kw_only=True):
+    """How a job wants to be treated. `retry`, `repeat` and `windows` are texts as in the guides."""
+
+    timeout: Duration | UnsetType | None = UNSET
+    on_lost: Literal["requeue", "retry", "fail", "stay"] | UnsetType = UNSET
+    crash_limit: Annotated[int, Meta(ge=1, le=2**31)] | UnsetType | None = UNSET
+    retry: str | dict[str, Any] | UnsetType = UNSET
+    repeat: str | None = None
+    windows: str | None = None
+    retention: NewRetention | None = None
+
+    def read(self) -> Policy:
+        """The policy."""
+        said: dict[str, Any] = {"repeat": self.repeat}
+        if self.timeout is not UNSET:
+            said["timeout"] = None if self.timeout is None else micros(self.timeout)
+        if self.on_lost is not UNSET:
+            said["on_lost"] = OnLost(self.on_lost)
+        if self.crash_limit is not UNSET:
+            said["crash_limit"] = self.crash_limit
+        if self.retry is not UNSET:
+            said["retry"] = _retry(self.retry)
+        if self.windows is not None:
+            said["windows"] = parse_windows(self.windows)
+        if self.retention is not None:
+            said["retention"] = self.retention.read(Retention())
+        return Policy(**said)
+
+
+def _retry(said: str | dict[str, Any]) -> RetryPolicy:
+    if isinstance(said, str):
+        return parse_retry(said)
+    try:
+        policy: RetryPolicy = msgspec.convert(said, RetryPolicy)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"cannot read the retry policy: {error}") from error
+    return policy
+
+
+class Draft(_Wish, frozen=True, kw_only=True):
+    """What a job is about."""
+
+    queue: str
+    name: str = ""
+    payload: Raw | UnsetType = UNSET
+    format: FormatName = "json"
+    rank: int = 0
+    at: str | None = None
+    delay: Duration | None = None
+    weight: Places = 1.0
+    key: str | None = None
+    unique_key: str | None = None
+    ref: str | None = None
+    meta: str | None = None
+    policy: NewPolicy | None = None
+
+    def read(self, now: int) -> Job:
+        """The job."""
+        return Job(
+            self.queue,
+            self.name,
+            b"null" if self.payload is UNSET else payload_of(self.payload, self.format),
+            _FORMATS[self.format],
+            rank=self.rank,
+            due_at=due_at(now, self.at, self.delay) or 0,
+            weight=1000 if self.weight == 1.0 else units(self.weight),
+            key=self.key,
+            unique_key=self.unique_key,
+            ref=self.ref,
+            meta=self.meta,
+            policy=PLAIN if self.policy is None else self.policy.read(),
+        )
+
+
+_FORMATS: dict[FormatName, Format] = {
+    "json": Format.JSON,
+    "text": Format.TEXT,
+    "bytes": Format.BYTES,
+}
+
+
+def payload_of(said: Raw, kind: FormatName) -> bytes:
+    """The bytes that are meant: JSON as it was written, a text, or what base64 stands for."""
+    if kind == "json":
+        return bytes(said)
+    try:
+        text = msgspec.json.decode(said, type=str)
+        return text.encode() if kind == "text" else base64.b64decode(text, validate=True)
+    except ValueError as error:
+        wanted = "a JSON string" if kind == "text" else "a JSON string of base64"
+        raise BadInput(f"a payload of the format {kind!r} is given as {wanted}: {error}") from error
+
+
+def due_at(now: int, at: str | None, delay: Duration | None) -> int | None:
+    """When a job may run, if that was said."""
+    if at is not None and delay is not None:
+        raise BadInput("say `at` or `delay`, not both")
+    if delay is not None:
+        return now + micros(delay)
+    return None if at is None else read_moment(at)
+
+
+IfExists = Literal["reject", "return", "update"]
+
+
+class NewJob(Draft, frozen=True, kw_only=True):
+    """A job to be enqueued."""
+
+    if_exists: IfExists = "reject"
+    callback: str | None = None
+    """A URL to which is posted what became of the job."""
+
+    @property
+    def twin(self) -> Twin:
+        """What to do if there is such a job already."""
+        return Twin(self.if_exists)
+
+
+class NewJobs(_Wish, frozen=True, kw_only=True):
+    """Jobs to be enqueued all or none."""
+
+    jobs: Annotated[list[Draft], Meta(max_length=10_000)]
+    if_exists: IfExists = "reject"
+
+
+class Edit(_Wish, frozen=True, kw_only=True):
+    """What is to be changed of a job; what is left out stays."""
+
+    queue: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    payload: Raw | UnsetType = UNSET
+    format: FormatName | UnsetType = UNSET
+    rank: int | UnsetType = UNSET
+    at: str | UnsetType = UNSET
+    delay: Duration | UnsetType = UNSET
+    weight: Places | UnsetType = UNSET
+    key: str | UnsetType | None = UNSET
+    unique_key: str | UnsetType | None = UNSET
+    meta: str | UnsetType | None = UNSET
+    policy: NewPolicy | UnsetType = UNSET
+
+    def read(self, now: int) -> dict[str, Any]:
+        """The facts and their new values."""
+        plain = ("queue", "name", "rank", "key", "unique_key", "meta")
+        facts: dict[str, Any] = {
+            name: getattr(self, name) for name in plain if getattr(self, name) is not UNSET
+        }
+        if self.payload is not UNSET:
+            kind: FormatName = "json" if self.format is UNSET else self.format
+            facts |= {"payload": payload_of(self.payload, kind), "format": _FORMATS[kind]}
+        elif self.format is not UNSET:
+            raise BadInput("a format says how the payload is meant; give both")
+        if self.weight is not UNSET:
+            facts["weight"] = units(self.weight)
+        if self.policy is not UNSET:
+            facts["policy"] = self.policy.read()
+        due = due_at(now, self.at or None, None if self.delay is UNSET else self.delay)
+        return facts if due is None else {**facts, "due_at": due}
+
+
+class Ids(_Wish, frozen=True, kw_only=True):
+    """Jobs by id."""
+
+    ids: Annotated[list[JobId], Meta(max_length=1000)]
+
+
+# -- working -------------------------------------------------------------------------------
+
+
+class Claim(_Wish, frozen=True, kw_only=True):
+    """Due jobs of these queues (GLOB patterns allowed), best first.
+
+    The lease ends `visibility` after the claim or the last renewal; under a session it ends with
+    the session, unless a visibility is given as well. `wait` is how long to wait for a job.
+    """
+
+    queues: Annotated[list[str], Meta(min_length=1, max_length=100)]
+    limit: Count = 1
+    wait: Duration = 0.0
+    session: Session | None = None
+    visibility: Duration | None = None
+
+
+class Finish(_Wish, frozen=True, kw_only=True):
+    """The work is done. `payload` seeds the next run of a job that repeats."""
+
+    lease: Lease
+    result: Raw | UnsetType = UNSET
+    payload: Raw | UnsetType = UNSET
+    repeat: bool = True
+
+
+class Fail(_Wish, frozen=True, kw_only=True):
+    """The try was spoilt. The job's retry policy decides, unless `retry` does.
+
+    `kinds` are names of the error and its kin, by which a policy may choose. `retry` is false for
+    "never again", or how long to wait before the next try.
+    """
+
+    lease: Lease
+    error: str
+    kinds: list[str] = []
+    retry: Literal[False] | Duration | None = None
+    payload: Raw | UnsetType = UNSET
+    repeat: bool = True
+
+
+class Release(_Wish, frozen=True, kw_only=True):
+    """Give the job back, to its old place or put off; no try is counted."""
+
+    lease: Lease
+    at: str | None = None
+    delay: Duration | None = None
+    payload: Raw | UnsetType = UNSET
+    reason: str | None = None
+
+
+class Snooze(_Wish, frozen=True, kw_only=True):
+    """Come back to the job later; no try is counted."""
+
+    lease: Lease
+    delay: Duration
+    payload: Raw | UnsetType = UNSET
+
+
+class Await(_Wish, frozen=True, kw_only=True):
+    """Let the job wait, in nobody's hands, for the reply with this key."""
+
+    lease: Lease
+    key: Annotated[str, Meta(min_length=1)]
+    timeout: Duration | None = None
+
+
+class Renew(_Wish, frozen=True, kw_only=True):
+    """A later end of the lease, counted from now."""
+
+    lease: Lease
+    visibility: Duration
+
+
+class Progress(_Wish, frozen=True, kw_only=True):
+    """How far the work has come; and, if wanted, a later end of the lease."""
+
+    lease: Lease
+    progress: Annotated[float, Meta(ge=0, le=1)]
+    visibility: Duration | None = None
+
+
+class Rewrite(_Wish, frozen=True, kw_only=True):
+    """Another payload, with which the next try begins."""
+
+    lease: Lease
+    payload: Raw
+
+
+class Spawn(_Wish, frozen=True, kw_only=True):
+    """Children: they run when the parent has finished its own part; then it runs again."""
+
+    lease: Lease
+    jobs: Annotated[list[Draft], Meta(min_length=1, max_length=1000)]
+
+
+class FinishOne(Finish, frozen=True, kw_only=True, tag_field="do", tag="finish"):
+    """As `Finish`, among others."""
+
+    id: JobId
+
+
+class FailOne(Fail, frozen=True, kw_only=True, tag_field="do", tag="fail"):
+    """As `Fail`, among others."""
+
+    id: JobId
+
+
+class ReleaseOne(Release, frozen=True, kw_only=True, tag_field="do", tag="release"):
+    """As `Release`, among others."""
+
+    id: JobId
+
+
+class SnoozeOne(Snooze, frozen=True, kw_only=True, tag_field="do", tag="snooze"):
+    """As `Snooze`, among others."""
+
+    id: JobId
+
+
+class AwaitOne(Await, frozen=True, kw_only=True, tag_field="do", tag="wait"):
+    """As `Await`, among others."""
+
+    id: JobId
+
+
+One = FinishOne | FailOne | ReleaseOne | SnoozeOne | AwaitOne
+
+
+class Reports(_Wish, frozen=True, kw_only=True):
+    """What came of many jobs, each on its own, in one durable step; then perhaps a claim."""
+
+    reports: Annotated[list[One], Meta(max_length=1000)]
+    claim: Claim | None = None
+
+
+class NewSession(_Wish, frozen=True, kw_only=True):
+    """A worker's session: without a beat within `ttl` it is dead, and its leases are over."""
+
+    name: str = ""
+    ttl: Duration = 15.0
+    host: str = ""
+    pid: int | None = None
+    queues: list[str] | None = None
+    concurrency: int | None = None
+
+
+class Beat(_Wish, frozen=True, kw_only=True):
+    """A sign of life, good for `ttl`."""
+
+    ttl: Duration = 15.0
+
+
+# -- operating -----------------------------------------------------------------------------
+
+
+class QueueChange(_Wish, frozen=True, kw_only=True):
+    """Settings of a queue; what is left out stays, null takes a limit away."""
+
+    capacity: Places | UnsetType | None = UNSET
+    key_capacity: Places | UnsetType | None = UNSET
+    keys: dict[str, Places] | UnsetType = UNSET
+    order: Literal["rank-time", "time-rank"] | UnsetType = UNSET
+    paused: bool | UnsetType = UNSET
+    retention: NewRetention | UnsetType = UNSET
+
+
+class ScheduleChange(_Wish, frozen=True, kw_only=True):
+    """Stop a schedule, or let it go on."""
+
+    paused: bool
+
+
+class Run(_Wish, frozen=True, kw_only=True):
+    """One run of a schedule, now."""
+
+    schedule: str
+
+
+class NewToken(_Wish, frozen=True, kw_only=True):
+    """A token for somebody: what it may do, and how often a second."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=100)]
+    scopes: Annotated[list[Literal["enqueue", "work", "operate", "admin"]], Meta(min_length=1)]
+    rate: Annotated[float, Meta(gt=0)] | None = None

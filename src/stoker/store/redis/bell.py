@@ -1,0 +1,178 @@
+"""Wake-ups through the server: every transaction publishes the names it rings for.
+
+The channels are sharded: in a Cluster a ring goes to the servers of its partition and no others. A
+listener has one connection to each of these and sleeps on them. If one breaks all are made anew,
+and it hears of every queue in which jobs wait: some of the rings may have been missed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import select
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+from redis import exceptions as trouble
+
+from stoker.errors import StoreError
+from stoker.store.bell import Nudge
+from stoker.store.redis.connection import connect
+from stoker.store.redis.partition import Partition
+from stoker.store.redis.topology import Address
+from stoker.store.redis.wire import Wire
+
+_NAMES = msgspec.msgpack.Decoder(list[str])
+_AGAIN_AFTER = 1.0
+
+OnRing = Callable[[int], None]
+"""Told the number of the partition that rang."""
+
+
+def _channel(part: Partition) -> str:
+    return f"{part.tag}:bell"
+
+
+class _Ear:
+    """The subscriptions at one server."""
+
+    def __init__(self, line: Any, parts: Sequence[Partition], on_ring: OnRing | None) -> None:
+        self._line = line
+        self._on_ring = on_ring
+        self._heard: set[str] = set()
+        self._missing = len(parts)
+        self._numbers = {_channel(part).encode(): part.number for part in parts}
+        line.connect()
+        for part in parts:
+            line.send_command("SSUBSCRIBE", _channel(part))
+        while self._missing:
+            self._read()
+
+    def fileno(self) -> int:
+        return int(self._line.fileno())
+
+    def heard(self) -> set[str]:
+        """What came since the last time."""
+        while self._line.can_read(0):
+            self._read()
+        heard, self._heard = self._heard, set()
+        return heard
+
+    def _read(self) -> None:
+        kind, channel, said = self._line.read_response(disable_decoding=True)
+        if kind == b"smessage":
+            self._heard.update(_NAMES.decode(said))
+            if self._on_ring is not None:
+                self._on_ring(self._numbers[channel])
+        elif kind == b"ssubscribe":
+            self._missing -= 1
+        else:
+            raise trouble.ConnectionError("the slot of the channel has moved")
+
+    def close(self) -> None:
+        self._line.disconnect()
+
+
+class RedisListener:
+    """An ear at each server that has a partition of the store."""
+
+    def __init__(
+        self, wire: Wire, parts: Sequence[Partition], on_ring: OnRing | None = None
+    ) -> None:
+        self._wire = wire
+        self._parts = parts
+        self._on_ring = on_ring
+        self._nudge = Nudge()
+        self._ears: dict[int, _Ear] = {}
+        self._deaf = True
+        self._next_try = 0.0
+        self._listen()
+
+    def wait(self, timeout: float) -> set[str]:
+        if self._deaf:
+            if self._listen():
+                return self._missed()
+            timeout = min(timeout, _AGAIN_AFTER)
+        heard: set[str] = set()
+        for source, _ in self._poll.poll(math.ceil(max(timeout, 0.0) * 1000)):
+            if source == self._nudge.fileno():
+                self._nudge.take_back()
+            elif source in self._ears:
+                heard |= self._heard_by(self._ears[source])
+        return heard
+
+    def _heard_by(self, ear: _Ear) -> set[str]:
+        try:
+            return ear.heard()
+        except trouble.RedisError:
+            self._hang_up()
+            self._next_try = 0.0
+            return set()
+
+    def _missed(self) -> set[str]:
+        """Whatever may have been rung for while nobody listened."""
+        with contextlib.suppress(StoreError):
+            return {queue for part in self._parts for queue in part.listed("lines", "")}
+        return set()
+
+    def _listen(self) -> bool:
+        """Listen at all servers, unless that was tried just now."""
+        now = time.monotonic()
+        if now < self._next_try:
+            return False
+        self._next_try = now + _AGAIN_AFTER
+        self._hang_up()
+        try:
+            for address, parts in self._by_server().items():
+                ear = _Ear(connect(self._wire.options, address), parts, self._on_ring)
+                self._ears[ear.fileno()] = ear
+                self._poll.register(ear, select.POLLIN)
+        except trouble.RedisError:
+            self._wire.topology.doubt()
+            self._hang_up()
+            return False
+        self._deaf = False
+        return True
+
+    def _by_server(self) -> dict[Address, list[Partition]]:
+        servers: dict[Address, list[Partition]] = {}
+        for part in self._parts:
+            servers.setdefault(self._wire.topology.where(part.slot), []).append(part)
+        return servers
+
+    def _hang_up(self) -> None:
+        for ear in self._ears.values():
+            ear.close()
+        self._ears, self._deaf = {}, True
+        self._poll = select.poll()
+        self._poll.register(self._nudge, select.POLLIN)
+
+    def interrupt(self) -> None:
+        self._nudge.push()
+
+    def close(self) -> None:
+        self._hang_up()
+        self._nudge.close()
+
+
+class RedisBell:
+    """Rings all listeners of one store."""
+
+    def __init__(
+        self, wire: Wire, parts: Sequence[Partition], on_ring: OnRing | None = None
+    ) -> None:
+        self._wire = wire
+        self._parts = parts
+        self._on_ring = on_ring
+
+    def ring(self, names: Iterable[str]) -> None:
+        part = self._parts[0]
+        with contextlib.suppress(trouble.RedisError):
+            address = self._wire.topology.where(part.slot)
+            message = msgspec.msgpack.encode(list(names))
+            self._wire.ask(address, "SPUBLISH", _channel(part), message)
+
+    def listen(self) -> RedisListener:
+        return RedisListener(self._wire, self._parts, self._on_ring)

@@ -1,0 +1,80 @@
+"""The functions that run inside the server, as one library with a name of its own version.
+
+Its name and those of its functions end in a digest of their text, so that processes with different
+versions of Stoker get along on one server. Functions are kept and replicated like data; where they
+are missing all the same, whoever needs them loads them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import NamedTuple
+
+# In this order, since each builds upon those before it.
+_GROUND = ("base", "lives", "books", "lines", "commit", "claim")
+# What these say is their own, but for what they export: Lua knows only so many names at a time.
+_FLOORS = ("transact", "look", "watch", "people", "house")
+
+_LOOKS, _EASES, _BURDENS = "no-writes", "allow-oom", ""
+
+FUNCTIONS: Mapping[str, tuple[str, str]] = {
+    "transact": ("transact", _BURDENS),
+    "settle": ("transact", _EASES),
+    "settle_in": ("settle_in", _BURDENS),
+    **{name: (name, _EASES) for name in ("enrol", "beat", "retire", "hold", "tidy")},
+    **{name: (name, _LOOKS) for name in ("get", "list", "held", "named", "scan", "names")},
+    **{name: (name, _LOOKS) for name in ("survey", "next_due", "notes", "sessions")},
+    **{name: (name, _LOOKS) for name in ("lost", "adrift", "forgettable")},
+}
+"""By the name under which it is called: what it is exported as, and what it does. A server
+out of memory refuses only those that would burden it: reports and claims make room."""
+
+# Nothing but `redis` is there while a library is loaded, so its parts are run by the first call.
+_LIBRARY = """#!lua name=stoker_{digest}
+local parts
+local function library()
+local exports = {{}}
+{code}
+return exports
+end
+{registered}
+"""
+_REGISTERED = """redis.register_function({{
+  function_name = 'stoker_{name}_{digest}', flags = {{{flags}}},
+  callback = function(keys, args)
+    parts = parts or library()
+    return parts.{called}(keys, args)
+  end,
+}})"""
+
+
+class Library(NamedTuple):
+    """What is loaded, and what stands behind the names of its functions."""
+
+    code: str
+    digest: str
+
+    def function(self, name: str) -> str:
+        """The name by which a function is called."""
+        return f"stoker_{name}_{self.digest}"
+
+
+@cache
+def library() -> Library:
+    """The library of this version."""
+    files = resources.files("stoker.store.redis.lua")
+    texts = {part: files.joinpath(f"{part}.lua").read_text("utf-8") for part in _GROUND + _FLOORS}
+    floors = [f"do\n{texts[part]}end" for part in _FLOORS]
+    code = "\n".join([*(texts[part] for part in _GROUND), *floors])
+    digest = hashlib.sha256(f"{FUNCTIONS}{code}".encode()).hexdigest()[:12]
+    registered = "\n".join(
+        _REGISTERED.format(
+            name=name, digest=digest, called=called, flags=f"'{flag}'" if flag else ""
+        )
+        for name, (called, flag) in FUNCTIONS.items()
+    )
+    text = _LIBRARY.format(digest=digest, code=code, registered=registered)
+    return Library(text, digest)

@@ -1,0 +1,182 @@
+-- Looking at jobs, queues and notes without changing anything.
+
+-- args: moment, numbers. Returns those of the jobs that are there.
+local function get(keys, args)
+  begin(keys, args)
+  return shown(split(args[2], NUMBER))
+end
+
+-- args: moment, index, what stands before the numbers there, the number behind which to begin or
+-- '', 1 for the newest first, limit. Returns the moment and numbers.
+local function list(keys, args)
+  begin(keys, args)
+  local name, before, after, newest, limit = T .. ':' .. args[2], args[3], args[4], args[5], args[6]
+  local low, high = '[' .. before, '[' .. before .. HIGH
+  local command, from, to = 'ZRANGEBYLEX', low, high
+  if newest == '1' then
+    command, from, to = 'ZREVRANGEBYLEX', high, low
+  end
+  if after ~= '' then
+    from = '(' .. before .. after
+  end
+  local numbers = {}
+  for i, member in ipairs(call(command, name, from, to, 'LIMIT', 0, limit)) do
+    numbers[i] = sub(member, -NUMBER)
+  end
+  return {moment(), concat(numbers)}
+end
+
+-- args: moment, session in hexadecimal or * for all. Returns the moment and the numbers of the
+-- jobs they hold.
+local function held(keys, args)
+  begin(keys, args)
+  local sessions = args[2] == '*' and call('SMEMBERS', T .. ':holders') or {args[2]}
+  local numbers = {}
+  for _, session in ipairs(sessions) do
+    numbers[#numbers + 1] = concat(call('ZRANGE', T .. ':s:' .. session, 0, -1))
+  end
+  return {moment(), concat(numbers)}
+end
+
+-- args: moment, bucket, name, bucket, name ... Returns the moment, and for each name the number of
+-- the job that has it, or ''.
+local function named(keys, args)
+  begin(keys, args)
+  local numbers = {moment()}
+  for i = 2, #args, 2 do
+    numbers[#numbers + 1] = call('HGET', T .. ':n:' .. args[i], args[i + 1]) or ''
+  end
+  return numbers
+end
+
+-- args: moment, number behind which to begin or '', 1 for the newest first, limit, states as bytes
+-- or '' for all, queue as it stands in a head or '' for all. Looks at a few hundred jobs; returns
+-- the number up to which it looked, or '' if there are no more, and the jobs that may be meant.
+local function scan(keys, args)
+  begin(keys, args)
+  local after, newest, limit, states, queue = args[2], args[3] == '1', tonumber(args[4]), args[5], args[6]
+  local home = newest and '+' or '-'
+  if after ~= '' then
+    local is_last = sub(after, NUMBER) == (newest and '\0' or '\255')
+    home = (is_last and '(' or '[') .. sub(after, 1, 5)
+  end
+  local homes = newest and call('ZREVRANGEBYLEX', T .. ':b', home, '-', 'LIMIT', 0, 4)
+    or call('ZRANGEBYLEX', T .. ':b', home, '+', 'LIMIT', 0, 4)
+  local jobs, seen = {moment(), ''}, 0
+  for _, each in ipairs(homes) do
+    local numbers = call('HKEYS', shelf('j', each))
+    table.sort(numbers, function(a, b)
+      if newest then
+        return a > b
+      end
+      return a < b
+    end)
+    local bodies, lives = fetch('j', numbers), fetch('l', numbers)
+    for i, number in ipairs(numbers) do
+      local beyond = after == '' or (newest and number < after) or (not newest and number > after)
+      local state = lives[i] and sub(lives[i], 21, 21) or '\0'
+      if beyond and (states == '' or string.find(states, state, 1, true))
+        and (queue == '' or sub(bodies[i], 6, 5 + #queue) == queue) then
+        jobs[#jobs + 1], jobs[#jobs + 2], jobs[#jobs + 3] = number, bodies[i], lives[i]
+        seen = seen + 1
+      end
+      if seen == limit then
+        jobs[2] = number
+        return jobs
+      end
+    end
+    jobs[2] = each .. (newest and '\0' or '\255')
+  end
+  if #homes < 4 then
+    jobs[2] = ''
+  end
+  return jobs
+end
+
+-- args: moment, index of names, the name from which on to look, limit. Returns moment and names.
+local function names(keys, args)
+  begin(keys, args)
+  local found = call('ZRANGEBYLEX', T .. ':' .. args[2], args[3], '+', 'LIMIT', 0, args[4])
+  return {moment(), found}
+end
+
+-- args: moment, queues ... Returns the moment, and for each queue that is there its name,
+-- settings, units in use and counts.
+local function survey(keys, args)
+  begin(keys, args)
+  local views = {moment()}
+  for i = 2, #args do
+    local facts = call('HMGET', T .. ':q:' .. args[i], 's', 'u', '0', '1', '2', '3', '4', '5')
+    if facts[1] then
+      views[#views + 1] = args[i]
+      for j = 1, 8 do
+        views[#views + 1] = facts[j] or '0'
+      end
+    end
+  end
+  return views
+end
+
+-- The first moment after this one at which something in a line falls due.
+local function first_due(page, name, after, least)
+  if page.time_first then
+    local found = call('ZRANGEBYLEX', name, '(' .. after .. HIGH, '+', 'LIMIT', 0, 1)[1]
+    local due = found and sub(found, 1, 8)
+    return due and (not least or due < least) and due or least
+  end
+  local from = '-'
+  while true do
+    local found = call('ZRANGEBYLEX', name, from, '+', 'LIMIT', 0, 1)[1]
+    if not found then
+      return least
+    end
+    local rank, due = sub(found, 1, 8), sub(found, 9, 16)
+    if due <= after then
+      local later = call('ZRANGEBYLEX', name, '(' .. rank .. after .. HIGH, '[' .. rank .. HIGH,
+        'LIMIT', 0, 1)[1]
+      due = later and sub(later, 9, 16)
+    end
+    if due and (not least or due < least) then
+      least = due
+    end
+    from = '(' .. rank .. HIGH
+  end
+end
+
+-- args: moment, the moment after which to look (or '' for now), queues ... Returns the moment and
+-- the one at which the next job falls due, in sortable form, or ''.
+local function next_due(keys, args)
+  begin(keys, args)
+  pages = {}
+  local after, least = args[2] == '' and NOW8 or args[2], nil
+  for i = 3, #args do
+    local page = known_page(args[i])
+    if page and page[0] > 0 then
+      for _, line in ipairs(page.laned > 0 and {'r', 'f', 'h'} or {'r'}) do
+        least = first_due(page, T .. ':' .. line .. ':' .. page.queue, after, least)
+      end
+    end
+  end
+  return {moment(), least or ''}
+end
+
+-- args: moment, keys ... (none: all). Returns the moment, and key and note of those that are there.
+local function notes(keys, args)
+  begin(keys, args)
+  local found = {moment()}
+  local asked = {spread(args, 2)}
+  if #asked == 0 then
+    asked = call('HKEYS', T .. ':notes')
+  end
+  for _, key in ipairs(asked) do
+    local note = call('HGET', T .. ':notes', key)
+    if note and note_revision(key) > 0 then
+      found[#found + 1], found[#found + 2] = key, note
+    end
+  end
+  return found
+end
+
+exports.get, exports.list, exports.held, exports.named = get, list, held, named
+exports.scan, exports.names, exports.survey = scan, names, survey
+exports.next_due, exports.notes = next_due, notes

@@ -1,0 +1,131 @@
+"""Where the partitions are: on one server, on the one Sentinels name, or all over a Cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from redis.exceptions import ConnectionError as NoConnection
+from redis.exceptions import RedisError
+
+
+class Address(NamedTuple):
+    """A server's host and port; without a port the host is the path of its socket."""
+
+    host: str
+    port: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}" if self.port else self.host
+
+
+Ask = Callable[..., Any]
+"""Ask(address, *command): one command to one server, on a connection of its own."""
+
+
+class Topology(Protocol):
+    """Knows at which server a slot is served."""
+
+    clustered: bool
+
+    def where(self, slot: int) -> Address:
+        """The server to go to; may ask around."""
+
+    def doubt(self) -> None:
+        """It was not there, or is not what it was: ask around anew."""
+
+
+class Single:
+    """One server, always the same."""
+
+    clustered = False
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+
+    def where(self, slot: int) -> Address:  # noqa: ARG002 - all slots are there
+        return self._address
+
+    def doubt(self) -> None:
+        """There is nobody to ask."""
+
+
+class Sentinels:
+    """The primary of a service, as the first Sentinel that answers names it."""
+
+    clustered = False
+
+    def __init__(self, ask: Ask, addresses: Sequence[Address], service: str) -> None:
+        self._ask = ask
+        self._addresses = list(addresses)
+        self._service = service
+        self._primary: Address | None = None
+
+    def where(self, slot: int) -> Address:  # noqa: ARG002 - all slots are there
+        if self._primary is None:
+            self._primary = self._named()
+        return self._primary
+
+    def _named(self) -> Address:
+        last: RedisError = NoConnection("no Sentinel was named")
+        for at, address in enumerate(self._addresses):
+            try:
+                told = self._ask(address, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service)
+            except RedisError as error:
+                last = error
+                continue
+            if told is not None:
+                # Whoever answered is asked first the next time.
+                self._addresses.insert(0, self._addresses.pop(at))
+                return Address(told[0].decode(), int(told[1]))
+            last = NoConnection(f"Sentinel {address} knows no service called {self._service!r}")
+        raise last
+
+    def doubt(self) -> None:
+        self._primary = None
+
+
+class Cluster:
+    """The primaries of a Cluster, by their slots."""
+
+    clustered = True
+
+    def __init__(self, ask: Ask, addresses: Sequence[Address]) -> None:
+        self._ask = ask
+        self._start = tuple(addresses)
+        self._known: tuple[Address, ...] = ()
+        self._slots: list[tuple[int, int, Address]] = []
+
+    def where(self, slot: int) -> Address:
+        if not self._slots:
+            self._look_around()
+        for first, last, address in self._slots:
+            if first <= slot <= last:
+                return address
+        self.doubt()
+        raise NoConnection(f"no server of the cluster serves slot {slot}")
+
+    def _look_around(self) -> None:
+        last: RedisError = NoConnection("no server of the cluster was named")
+        for address in (*self._known, *self._start):
+            try:
+                told = self._ask(address, "CLUSTER", "SLOTS")
+            except RedisError as error:
+                last = error
+                continue
+            self._slots = [
+                (first, last_slot, _address(primary, address))
+                for first, last_slot, primary, *_ in told
+            ]
+            self._known = tuple({address for _, _, address in self._slots})
+            return
+        raise last
+
+    def doubt(self) -> None:
+        self._slots = []
+
+
+def _address(node: Sequence[Any], asked: Address) -> Address:
+    """A server that does not know its own name has the one under which it was reached."""
+    host = node[0].decode() if node[0] else ""
+    return Address(host or asked.host, int(node[1]))

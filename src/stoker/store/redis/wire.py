@@ -1,0 +1,152 @@
+"""Calling functions inside the server, come what may.
+
+Every function may be called again: those that look change nothing, `transact` recognises a call it
+has served, and the others say the same twice. So whatever interrupts a call (a cut connection, a
+restart, a failover, a slot that moves) is waited out and the call repeated, as long as the
+caller's patience lasts. After that nobody knows whether it took effect, and the error says so.
+
+While a slot of a Cluster is on its way from server to server its keys are here and there. The key
+that is named in a call, the tag, is never there, so that the server refuses every call until all of
+the slot has arrived (ASK, else for one key the way to the other half); so do we wait.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from redis import exceptions as trouble
+
+from stoker.store.redis.connection import connect, say
+from stoker.store.redis.library import library
+from stoker.store.redis.options import Ack, Options
+from stoker.store.redis.topology import Address, Cluster, Sentinels, Single, Topology
+from stoker.store.redis.troubles import raise_if_hopeless, unavailable
+
+T = TypeVar("T")
+Argument = bytes | str | int | float
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.25
+_MOST_IDLE = 16
+
+
+class Wire:
+    """Connections to the servers of one store, lent out call by call."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.ack = options.ack
+        """What has to be waited for after a write, beyond what the server does by itself."""
+        self._idle: dict[Address, deque[Any]] = {}
+        self.topology = self._topology()
+
+    def _topology(self) -> Topology:
+        options = self.options
+        if options.kind == "sentinel":
+            return Sentinels(self._ask_sentinel, options.addresses, options.service)
+        if options.kind == "cluster":
+            return Cluster(self.ask, options.addresses)
+        return Single(options.addresses[0])
+
+    def hang_up(self) -> None:
+        """Close all connections. The next call makes new ones."""
+        idle, self._idle = self._idle, {}
+        for lines in idle.values():
+            for line in lines:
+                line.disconnect()
+
+    # -- calls -----------------------------------------------------------------------------
+
+    def call(self, slot: int, tag: str, name: str, *args: Argument, ack: Ack = Ack.MEMORY) -> Any:
+        """Call a function on the partition with this tag."""
+        return self.command(slot, "FCALL", library().function(name), 1, tag, *args, ack=ack)
+
+    def command(self, slot: int, *command: Argument, ack: Ack = Ack.MEMORY) -> Any:
+        """Send a command to where a slot is served, until it is answered or patience ends."""
+        return self.patiently(self._attempt, slot, command, ack)
+
+    def _attempt(self, slot: int, command: Sequence[Argument], ack: Ack) -> Any:
+        here = self.topology.where(slot)
+        try:
+            return self._exchange(here, command, ack)
+        except trouble.MovedError as error:
+            self.topology.doubt()
+            return self._exchange(Address(error.host or here.host, int(error.port)), command, ack)
+
+    def patiently(self, ask: Callable[..., T], *args: Any) -> T:
+        """Ask until there is an answer, it is hopeless, or patience ends."""
+        deadline, pause = time.monotonic() + self.options.patience, _FIRST_PAUSE
+        while True:
+            try:
+                return ask(*args)
+            except trouble.RedisError as error:
+                raise_if_hopeless(self.options, error)
+                if time.monotonic() + pause > deadline:
+                    raise unavailable(self.options, error) from error
+                if not isinstance(error, trouble.TryAgainError):
+                    self.topology.doubt()
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _exchange(self, address: Address, command: Sequence[Argument], ack: Ack) -> Any:
+        with self._lent(address) as line:
+            try:
+                answer = say(line, *command)
+            except trouble.ResponseError as error:
+                if "Function not found" not in str(error):
+                    raise
+                say(line, "FUNCTION", "LOAD", "REPLACE", library().code)
+                answer = say(line, *command)
+            if ack is not Ack.MEMORY:
+                self._confirm(line, ack)
+            return answer
+
+    def _confirm(self, line: Any, ack: Ack) -> None:
+        """Wait until what was written on this connection is as safe as was asked for."""
+        milliseconds = round(self.options.patience * 1000)
+        disks, replicas = ack is not Ack.REPLICA, ack is not Ack.FSYNC
+        if disks:
+            on_disks = say(line, "WAITAOF", 1, int(replicas), milliseconds)
+            enough = on_disks[0] >= 1 and on_disks[1] >= int(replicas)
+        else:
+            enough = say(line, "WAIT", 1, milliseconds) >= 1
+        if not enough:
+            raise trouble.TimeoutError(f"it was written, but not acknowledged as ack={ack.value}")
+
+    # -- connections -----------------------------------------------------------------------
+
+    def ask(self, address: Address, *command: Argument) -> Any:
+        """One command to one server."""
+        with self._lent(address) as line:
+            return say(line, *command)
+
+    def _ask_sentinel(self, address: Address, *command: Argument) -> Any:
+        line = connect(self.options, address, sentinel=True)
+        try:
+            return say(line, *command)
+        finally:
+            line.disconnect()
+
+    @contextmanager
+    def _lent(self, address: Address) -> Iterator[Any]:
+        idle = self._idle.setdefault(address, deque())
+        try:
+            line = idle.pop()
+        except IndexError:
+            line = connect(self.options, address)
+        try:
+            yield line
+        except trouble.ResponseError:
+            idle.append(line)
+            raise
+        except BaseException:
+            line.disconnect()
+            idle.clear()  # what befell this one has befallen them all
+            raise
+        if len(idle) < _MOST_IDLE:
+            idle.append(line)
+        else:
+            line.disconnect()

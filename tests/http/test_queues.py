@@ -1,0 +1,118 @@
+"""Queues, schedules and figures over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stoker.desk import Desk
+from tests.engines import VirtualClock
+from tests.http.client import Api
+
+
+def test_queues_are_shown_with_their_counts_and_settings(api: Api) -> None:
+    api.put("a")
+    api.put("b/c")
+    assert [queue["name"] for queue in api.get("/v1/queues").json["queues"]] == ["a", "b/c"]
+    for path in ("/v1/queues/b/c", "/v1/queues/b%2Fc"):
+        queue = api.get(path).json
+        assert (queue["name"], queue["counts"]["QUEUED"], queue["used"]) == ("b/c", 1, 0.0)
+        assert queue["settings"]["retention"]["finished"] == 3600.0
+    assert api.get("/v1/queues/nothing").status == 404
+
+
+def test_settings_change_one_by_one_and_hold_at_once(api: Api) -> None:
+    path = "/v1/queues/mail"
+    first = api.done("PATCH", path, {"capacity": 2, "keys": {"ann": 0.5}, "order": "time-rank"})
+    assert first["settings"]["capacity"] == 2.0
+    then = api.done("PATCH", path, {"paused": True, "retention": {"failed": None}})["settings"]
+    assert (then["capacity"], then["keys"], then["order"]) == (2.0, {"ann": 0.5}, "time-rank")
+    assert then["retention"] == {"finished": 3600.0, "failed": None, "cancelled": 86400.0}
+    api.put("mail")
+    assert api.take("mail") == []
+    assert (
+        api.done("PATCH", path, {"paused": False, "capacity": None})["settings"]["capacity"] is None
+    )
+    assert len(api.take("mail")) == 1
+
+
+@pytest.mark.parametrize("change", [{"capacity": 0}, {"order": "random"}, {"pauesd": True}])
+def test_settings_that_cannot_be_meant_are_refused(plain: Api, change: dict[str, Any]) -> None:
+    assert plain.ask("PATCH", "/v1/queues/q", change).status == 400
+    assert plain.get("/v1/queues").json["queues"] == []
+
+
+def test_a_queue_can_be_purged(api: Api) -> None:
+    for _ in range(3):
+        api.put()
+    (job,) = api.take()
+    api.put("other")
+    assert api.done("DELETE", "/v1/queues/q?state=failed") == {"deleted": 0}
+    assert api.done("DELETE", "/v1/queues/q") == {"deleted": 2}
+    assert [each["id"] for each in api.get("/v1/jobs").json["jobs"]] == [job["id"], 4]
+    assert api.ask("DELETE", "/v1/queues/nothing").status == 404
+
+
+def test_all_is_told_in_numbers(api: Api) -> None:
+    api.put()
+    api.put(delay=60)
+    api.done("POST", "/v1/sessions", {})
+    told = api.get("/v1/stats").json
+    assert (told["queues"], told["jobs"]["QUEUED"], told["jobs"]["FAILED"]) == (1, 2, 0)
+    assert told["workers"] == {"alive": 1, "dead": 0}
+    assert told["next_due"] == api.job(2)["due_at"]
+
+
+def test_the_backlog_is_told_in_seconds(api: Api, clock: VirtualClock) -> None:
+    api.put("slow")
+    (job,) = api.take("slow")
+    clock.pass_(20)
+    api.say(job, "finish")
+    for _ in range(3):
+        api.put("slow")
+    api.put("slow", delay=3600)
+    clock.pass_(5)
+    load = api.get("/v1/backlog?queue=sl*&within=10").json
+    assert load == {
+        "due": 3,
+        "running": 0,
+        "run_seconds": 20.0,
+        "late_seconds": 5.0,
+        "work_seconds": 60.0,
+        "slots_wanted": 3.0,
+    }
+    assert api.get("/v1/backlog?within=120").json["slots_wanted"] == 0.5
+    assert api.get("/v1/backlog?queue=other").json["slots_wanted"] == 0.0
+    assert api.get("/v1/backlog?within=0").status == 400
+
+
+# -- schedules -----------------------------------------------------------------------------
+
+
+def test_a_schedule_is_shown_paused_resumed_and_run(api: Api, clock: VirtualClock) -> None:
+    api.put(name="beat", unique_key="schedule:beat", policy={"repeat": "every 5m"})
+    (schedule,) = api.get("/v1/schedules").json["schedules"]
+    assert (schedule["name"], schedule["repeat"], schedule["paused"]) == ("beat", "every 5m", False)
+    assert api.done("PATCH", "/v1/schedules/beat", {"paused": True})["next"] is None
+    clock.pass_(600)
+    assert api.take() == []
+    assert api.done("PATCH", "/v1/schedules/beat", {"paused": False})["next"] is not None
+    placed = api.post("/v1/runs", {"schedule": "beat"})
+    assert placed.status == 201
+    assert [job["id"] for job in api.take()] == [placed.json["id"]]
+    for answer in (
+        api.get("/v1/schedules/nothing"),
+        api.ask("PATCH", "/v1/schedules/nothing", {"paused": True}),
+        api.post("/v1/runs", {"schedule": "nothing"}),
+    ):
+        assert answer.status == 404
+
+
+def test_a_repeat_can_be_previewed(api: Api, desk: Desk) -> None:
+    runs = api.get("/v1/preview?repeat=every%201h&count=3").json["runs"]
+    assert len(runs) == 3
+    assert runs == sorted(runs)
+    assert api.get("/v1/preview?repeat=sometimes").status == 400
+    assert api.get("/v1/preview").status == 400
+    assert desk.store.survey() == []

@@ -1,0 +1,102 @@
+"""A proxy before a server on a socket, that cuts connections where it is told to."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+_AT_ONCE = 1 << 16
+
+
+class Proxy:
+    """Passes everything on, both ways, until told otherwise."""
+
+    def __init__(self, server: Path, folder: Path) -> None:
+        self.socket = folder / "proxy"
+        self.lose_answers_to: bytes | None = None
+        """Cut the connection instead of passing on the answer to the next question with this."""
+        self.cut_questions_after: int | None = None
+        """Cut the connection when so many bytes of the next question have been passed on."""
+        self.cuts = 0
+        self.questions: list[bytes] = []
+        """All that was asked."""
+        self._server = server
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(self.socket))
+        self._listener.listen()
+        self._open: set[socket.socket] = set()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def url(self, prefix: str) -> str:
+        """The address of a store behind it."""
+        return f"unix://{self.socket}?prefix={prefix}"
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, socket.socket(socket.AF_UNIX) as server, contextlib.suppress(OSError):
+            server.connect(str(self._server))
+            self._open |= {client, server}
+            self._pass_on(client, server)
+        self._open -= {client, server}
+
+    def _pass_on(self, client: socket.socket, server: socket.socket) -> None:
+        doomed = False
+        while True:
+            ready, _, _ = select.select([client, server], [], [])
+            if client in ready:
+                question = client.recv(_AT_ONCE)
+                self.questions.append(question)
+                if self.cut_questions_after is not None and b"FCALL" in question:
+                    server.sendall(question[: self.cut_questions_after])
+                    self.cut_questions_after = None
+                    self.cuts += 1
+                    return
+                doomed = doomed or self._is_doomed(question)
+                server.sendall(question)
+                if not question:
+                    return
+            elif doomed:
+                server.recv(_AT_ONCE)  # the question was answered, so it took effect
+                self.cuts += 1
+                return
+            else:
+                answer = server.recv(_AT_ONCE)
+                client.sendall(answer)
+                if not answer:
+                    return
+
+    def _is_doomed(self, question: bytes) -> bool:
+        doomed = self.lose_answers_to is not None and self.lose_answers_to in question
+        if doomed:
+            self.lose_answers_to = None
+        return doomed
+
+    def cut_all(self) -> None:
+        """Cut every connection there is."""
+        for end in list(self._open):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Pass nothing on any more."""
+        self._listener.close()
+        self.cut_all()
+
+
+@contextlib.contextmanager
+def proxy_before(server: Path, folder: Path) -> Iterator[Proxy]:
+    """A proxy for one test."""
+    proxy = Proxy(server, folder)
+    try:
+        yield proxy
+    finally:
+        proxy.close()

@@ -1,0 +1,30 @@
+"""A server that tests share, and a prefix of its own for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from stoker.store.redis import RedisStore
+from tests.engines import VirtualClock
+from tests.servers import valkey
+from tests.servers.valkey import Server
+
+
+@pytest.fixture
+def server() -> Server:
+    return valkey.default_server()
+
+
+@pytest.fixture
+def prefix(server: Server) -> Iterator[str]:
+    with valkey.prefix(server) as prefix:
+        yield prefix
+
+
+@pytest.fixture
+def store(server: Server, prefix: str, clock: VirtualClock) -> Iterator[RedisStore]:
+    store = RedisStore(server.url(prefix), clock=clock)
+    yield store
+    store.close()
