@@ -1,0 +1,195 @@
+"""The PostgreSQL store: for many machines, and for queues beside the tables they are about.
+
+All that Stoker keeps is in one schema of the database. Every call is one statement, or one short
+transaction, on any connection; so a pooler that hands out connections by the transaction may
+stand between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing, suppress
+from typing import Any, TypeVar
+
+from stoker.errors import StoreError
+from stoker.kernel.change import Change, Note
+from stoker.kernel.job import Job
+from stoker.store import Answer, Beat, Claim, Query, QueueView, Session
+from stoker.store.clock import Clock
+from stoker.store.finding import Finding
+from stoker.store.postgres.adopt import adopt_all
+from stoker.store.postgres.arrays import adapters
+from stoker.store.postgres.bell import NotifyBell, channel_of
+from stoker.store.postgres.check import findings
+from stoker.store.postgres.clock import GivenClock, ServerClock, Timepiece
+from stoker.store.postgres.commit import Committer
+from stoker.store.postgres.driver import Connection, connect, read_url, troubles
+from stoker.store.postgres.look import Looker
+from stoker.store.postgres.marks import Marks
+from stoker.store.postgres.pool import Pool
+from stoker.store.postgres.rows import Row
+from stoker.store.postgres.schema import migrate, named, version
+from stoker.store.postgres.texts import written
+from stoker.store.rings import rings_of
+
+T = TypeVar("T")
+
+_FOLD_EVERY = 200
+
+
+class PostgresStore:
+    """Jobs in one schema of a PostgreSQL database.
+
+    A call takes one of up to `connections`; they are made when they are needed, and made again
+    after the server went away.
+
+    >>> store = PostgresStore("postgresql://localhost/shop")          # doctest: +SKIP
+    """
+
+    def __init__(self, url: str, *, clock: Clock | None = None, connections: int = 8) -> None:
+        self.address = read_url(url)
+        self._adapters = adapters()
+        self._clock: Timepiece = ServerClock() if clock is None else GivenClock(clock)
+        self.now: Clock = self._clock
+        self._pool = Pool(self._connect, connections)
+        self._marks = Marks()
+        self._committer = Committer(self.address.schema, self._marks, self._clock)
+        self._sql = named(self.address.schema, "look.sql")
+        self._commits = 0
+        self._seen = 0
+        self.bell = NotifyBell(
+            self._connect if self.address.listens else None,
+            channel_of(self.address.schema),
+            self._notify,
+            self._queues_with_news,
+        )
+        try:
+            self.migrated = self._use(lambda connection: migrate(connection, self.address))
+            self._use(self._hear_clock)
+        except BaseException:
+            self._pool.close()
+            raise
+
+    def _connect(self) -> Connection:
+        return connect(self.address, self._adapters)
+
+    def _use(self, task: Callable[[Connection], T]) -> T:
+        with troubles(self.address.shown), self._pool.connection() as connection:
+            return task(connection)
+
+    def _hear_clock(self, connection: Connection) -> None:
+        row = connection.execute(self._sql["moment"], [None]).fetchone()
+        assert row is not None
+        self._clock.hear(row[0])
+
+    def _notify(self, message: str) -> None:
+        self._run("notify", channel_of(self.address.schema), message)
+
+    def _queues_with_news(self) -> list[str]:
+        """For those who cannot hear: has anybody enqueued since the last look?"""
+        ((newest,),) = self._run("newest")
+        seen, self._seen = self._seen, newest
+        return self.names("*") if newest != seen else []
+
+    # -- writing ---------------------------------------------------------------------------
+
+    def transact(self, changes: Sequence[Change], claims: Sequence[Claim] = ()) -> Answer:
+        outcome = self._use(lambda connection: self._committer.commit(connection, changes, claims))
+        done = [c for c, receipt in zip(changes, outcome.receipts, strict=True) if receipt.ok]
+        rung = rings_of(done) | outcome.eased
+        if rung:
+            self.bell.ring(rung)
+        self._fold_at_times()
+        return Answer(outcome.receipts, outcome.grants)
+
+    def adopt(self, jobs: Sequence[Job]) -> None:
+        self._use(lambda connection: adopt_all(connection, self.address.schema, jobs))
+        for job in jobs:
+            self._marks.placed(job.queue, job.due_at)
+
+    def _fold_at_times(self) -> None:
+        """What commits leave for the counts must not heap up, also where nobody does the chores."""
+        self._commits += 1
+        if self._commits % _FOLD_EVERY == 0:
+            with suppress(StoreError):  # the call itself has succeeded
+                self._run("fold")
+
+    def enrol(self, session: Session, ttl: int) -> None:
+        facts = (session.id, written(session.name), written(session.info))
+        self._run("enrol", *facts, self._clock.given(), ttl)
+
+    def beat(self, session: int, ttl: int) -> Beat:
+        rows = self._run("beat", session, self._clock.given(), ttl)
+        if not rows:
+            return Beat(alive=False)
+        moment, cancelled = rows[0]
+        self._clock.hear(moment)
+        return Beat(alive=True, cancelled=tuple(cancelled))
+
+    def retire(self, session: int) -> None:
+        self._run("retire", session, self._clock.given())
+
+    def hold(self, name: str, owner: str, ttl: int) -> bool:
+        return bool(self._run("hold", written(name), written(owner), self._clock.given(), ttl))
+
+    def tidy(self) -> None:
+        self._run("tidy", self._clock.given())
+
+    def _run(self, name: str, *values: Any) -> list[Row]:
+        def task(connection: Connection) -> list[Row]:
+            cursor = connection.execute(self._sql[name], values)
+            return cursor.fetchall() if cursor.description else []
+
+        return self._use(task)
+
+    # -- looking ---------------------------------------------------------------------------
+
+    def _ask(self, question: Callable[[Looker], T]) -> T:
+        return self._use(lambda connection: question(Looker(connection, self.address.schema)))
+
+    def get(self, ids: Iterable[int]) -> dict[int, Job]:
+        wanted = list(ids)
+        return self._ask(lambda looker: looker.get(wanted)) if wanted else {}
+
+    def find(self, query: Query) -> list[Job]:
+        return self._ask(lambda looker: looker.find(query, self.now()))
+
+    def survey(self, names: Sequence[str] | None = None) -> list[QueueView]:
+        return self._ask(lambda looker: looker.survey(names))
+
+    def names(self, pattern: str) -> list[str]:
+        return self._ask(lambda looker: looker.names(pattern))
+
+    def next_due(self, queues: Sequence[str], after: int | None = None) -> int | None:
+        moment = self.now() if after is None else after
+        marks = self._marks.known(queues)
+        return self._ask(lambda looker: looker.next_due(queues, moment, marks))
+
+    def notes(self, keys: Sequence[str] | None = None) -> dict[str, Note]:
+        return self._ask(lambda looker: looker.notes(keys, self.now()))
+
+    def sessions(self) -> list[Session]:
+        return self._ask(lambda looker: looker.sessions())
+
+    def check(self) -> list[Finding]:
+        hears = self.bell.comes_through() if self.address.listens else None
+        return self._use(
+            lambda connection: findings(connection, self.address, self.migrated, hears=hears)
+        )
+
+    @property
+    def closed(self) -> bool:
+        """Was it closed?"""
+        return self._pool.closed
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self.bell.close()
+        self._pool.close()
+
+
+def is_there(url: str) -> bool:
+    """Whether a store was made already, where a URL says."""
+    address = read_url(url)
+    with troubles(address.shown), closing(connect(address)) as connection:
+        return version(connection, address) > 0

@@ -1,0 +1,69 @@
+"""Claims: one call of a routine where queues have no limits, a walk through them where they do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from stoker.kernel.job import Job
+from stoker.kernel.queue import Order
+from stoker.store import Claim
+from stoker.store.postgres.arrays import Array, Bigints, Texts
+from stoker.store.postgres.marks import Mark, Marks
+from stoker.store.postgres.rows import DUE_AT, QUEUE, Row, job_of
+
+CLAIM = "SELECT * FROM stoker.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+
+
+class Verdict(NamedTuple):
+    """How a claim fared: the server's moment, and the jobs; None if the session is dead.
+
+    If one of the queues has to be walked nothing was claimed yet.
+    """
+
+    moment: int
+    jobs: list[Job] | None
+    kept: bool = False
+
+
+class Asking:
+    """One claim on its way: what it is asked with, and what its answer means."""
+
+    def __init__(self, claim: Claim, marks: Marks) -> None:
+        self.claim = claim
+        self.queues = list(dict.fromkeys(claim.queues))
+        self._marks = marks
+        self._by = marks.for_claim(self.queues)
+        self._began = time.monotonic()
+
+    def parameters(self, given: int | None) -> list[Any]:
+        """The parameters of the routine `claim`."""
+        claim = self.claim
+        lease = (claim.limit, claim.token, claim.session, claim.visibility)
+        return [given, Texts.of(self.queues), *lease, *mark_arrays(self._by)]
+
+    def verdict(self, rows: Sequence[Row]) -> Verdict:
+        """What the answer means. The marks move on by it."""
+        said, moment = rows[0][QUEUE], rows[0][DUE_AT]
+        if said == "dead":
+            return Verdict(moment, None)
+        if said in ("kept", "sealed"):
+            return Verdict(moment, [], kept=said == "kept")
+        jobs = [job_of(row) for row in rows[1:]]
+        order = Order.TIME_RANK if said == "by time" else Order.RANK_TIME
+        self._marks.note(self._began, whole=not self._by, scarce=len(jobs) < self.claim.limit)
+        self._marks.move(jobs, order, moment, whole=not self._by)
+        return Verdict(moment, jobs)
+
+
+def mark_arrays(marks: Sequence[Mark]) -> list[Array]:
+    """Marks as routines take them."""
+    dues, seconds, jobs = zip(*(mark.place for mark in marks), strict=True) if marks else ((),) * 3
+    return [
+        Texts.of([mark.queue for mark in marks]),
+        Bigints.of([mark.bucket for mark in marks]),
+        Bigints.of(dues),
+        Bigints.of(seconds),
+        Bigints.of(jobs),
+    ]

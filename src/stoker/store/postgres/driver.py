@@ -1,0 +1,239 @@
+"""Reaching a server, and telling its troubles in our words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+import msgspec
+import psycopg
+from psycopg import errors
+from psycopg.adapt import AdaptersMap, Dumper
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.postgres import adapters as default_adapters
+from psycopg.pq import Format, TransactionStatus
+
+from stoker.errors import (
+    BadInput,
+    StokerError,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreLocked,
+    StoreReadOnly,
+    StoreUnavailable,
+)
+
+__all__ = ["BINARY", "AdaptersMap", "Dumper", "default_adapters"]
+
+BINARY = Format.BINARY
+DRIVER = f"psycopg {psycopg.__version__}"
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+_OUR_WORDS = ("STK01", "STK02")
+DEFAULT_SCHEMA = "stoker"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+
+_BEGIN = (
+    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '30s'; "
+    "SET LOCAL idle_in_transaction_session_timeout = '30s'"
+)
+# A server that is gone, or a cut cable, is to be noticed within seconds, not hours.
+_PATIENCE = {
+    "connect_timeout": "10",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+    "fallback_application_name": "stoker",
+}
+
+
+class Address(NamedTuple):
+    """Where the jobs are: how to reach the server, and the schema they have there."""
+
+    conninfo: str
+    schema: str
+    listens: bool
+    """Whether wake-ups may be waited for with LISTEN, which needs a connection of one's own."""
+    shown: str
+    """The address as it may be shown: without a password."""
+
+
+def read_url(url: str) -> Address:
+    """What a URL says.
+
+    >>> read_url("postgresql://ann:secret@db.example/shop?schema=jobs").shown
+    'postgresql://ann@db.example/shop?schema=jobs'
+    """
+    parts = urlsplit(url)
+    said = dict(parse_qsl(parts.query))
+    schema, listen = said.pop("schema", DEFAULT_SCHEMA), said.pop("listen", "yes")
+    if not _NAME.fullmatch(schema):
+        raise BadInput(f"{schema!r} is no name for a schema; use letters, digits and underscores")
+    if listen not in ("yes", "no"):
+        raise BadInput(f"listen={listen} says nothing; write listen=yes or listen=no")
+    rest = parts._replace(query=urlencode(said, quote_via=quote)).geturl()
+    try:
+        given = conninfo_to_dict(rest)
+    except psycopg.ProgrammingError as error:
+        raise BadInput(
+            f"cannot read the URL of the store ({str(error).strip()}); write "
+            "postgresql://user:password@host:port/database, with ?schema=name if you like"
+        ) from None
+    wishes = {name: value for name, value in _PATIENCE.items() if name not in given}
+    return Address(
+        make_conninfo(rest, client_encoding="UTF8", **wishes), schema, listen == "yes", _shown(url)
+    )
+
+
+def _shown(url: str) -> str:
+    parts = urlsplit(url)
+    who, at, where = parts.netloc.rpartition("@")
+    options = [(name, value) for name, value in parse_qsl(parts.query) if name != "password"]
+    netloc = who.partition(":")[0] + at + where
+    query = urlencode(options, quote_via=quote, safe="/")
+    return parts._replace(netloc=netloc, query=query).geturl()
+
+
+def connect(address: Address, adapters: AdaptersMap | None = None) -> Connection:
+    """A connection that leaves nothing behind on the server: it may go through a pooler, whose
+    connections serve somebody else in between."""
+    context = None if adapters is None else _Context(adapters)
+    return psycopg.Connection.connect(
+        address.conninfo,
+        autocommit=True,
+        prepare_threshold=None,
+        cursor_factory=psycopg.RawCursor,
+        context=context,
+    )
+
+
+class _Context:
+    """The form in which psycopg takes adapters for a new connection."""
+
+    connection = None
+
+    def __init__(self, adapters: AdaptersMap) -> None:
+        self.adapters = adapters
+
+
+@contextmanager
+def transaction(connection: Connection) -> Iterator[None]:
+    """Whole when this ends, or without a trace. Nobody waits for ever, neither we for others'
+    locks nor others for ours, should this process be halted."""
+    connection.execute(_BEGIN)
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if not connection.closed and not is_idle(connection):
+            with suppress(psycopg.Error):
+                connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def together(connection: Connection) -> Iterator[None]:
+    """Statements that travel together: in one round trip and, unless there is one, one transaction
+    of their own. An error among them is raised without the driver's remarks about the others."""
+    pipeline = connection.pipeline()
+    pipeline.__enter__()
+    try:
+        yield
+    except BaseException:
+        with suppress(psycopg.Error):
+            pipeline.__exit__(None, None, None)
+        raise
+    pipeline.__exit__(None, None, None)
+
+
+def is_idle(connection: Connection) -> bool:
+    """Can it be used for something new?"""
+    return not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
+
+
+RETRIED = (errors.SerializationFailure, errors.DeadlockDetected, errors.UniqueViolation)
+"""Somebody else was faster; from the beginning it may well go through."""
+
+
+class NotThisWay(Exception):
+    """The short way is closed: the store is sealed, or some job has moved on. Nothing happened."""
+
+
+@contextmanager
+def short_way() -> Iterator[None]:
+    """Tell what our own routines say from all other troubles."""
+    try:
+        yield
+    except psycopg.Error as error:
+        if error.sqlstate in _OUR_WORDS:
+            raise NotThisWay from error
+        raise
+
+
+@contextmanager
+def troubles(shown: str) -> Iterator[None]:
+    """Turn the server's and the driver's errors into ours, each saying what to do."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise _told(shown, error) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoreCorrupt(f"{shown} holds what Stoker never wrote ({error})") from error
+
+
+_TOLD: tuple[tuple[tuple[type[psycopg.Error], ...], type[StokerError], str], ...] = (
+    (
+        (errors.DiskFull, errors.OutOfMemory, errors.ConfigurationLimitExceeded),
+        StoreFull,
+        "has no room left; nothing of this call was written. Free some space and try again",
+    ),
+    (
+        (errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege),
+        StoreReadOnly,
+        "cannot be written: is it a standby, or has the user no rights to the schema?",
+    ),
+    (
+        (errors.LockNotAvailable, errors.QueryCanceled, errors.IdleInTransactionSessionTimeout),
+        StoreLocked,
+        "made us wait too long; end the transaction that holds what is needed, and try again",
+    ),
+    (
+        (*RETRIED,),
+        StoreLocked,
+        "is so busy with the same jobs that this call did not get through; try again",
+    ),
+    (
+        (errors.UndefinedTable, errors.UndefinedFunction, errors.InvalidSchemaName),
+        StoreUnavailable,
+        "has lost the tables of Stoker while they were in use; open the store again",
+    ),
+    (
+        (errors.IntegrityError,),
+        StoreCorrupt,
+        "refused what contradicts its own rules; its tables were changed by somebody else",
+    ),
+)
+
+
+def _told(shown: str, error: psycopg.Error) -> StokerError:
+    said = _said(error)
+    for kinds, ours, words in _TOLD:
+        if isinstance(error, kinds):
+            return ours(f"{shown} {words} ({said})")
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return StoreUnavailable(
+            f"{shown} cannot be reached, or the connection was lost before the answer came "
+            f"({said}); check the address and the server, and try again"
+        )
+    return StoreError(f"PostgreSQL failed at {shown}: {said}")
+
+
+def _said(error: psycopg.Error) -> str:
+    """What the server said; of what the library says about connecting, the last line tells most."""
+    lines = (error.diag.message_primary or str(error)).strip().splitlines()
+    return lines[-1].strip() if lines else type(error).__name__

@@ -1,0 +1,131 @@
+"""The ear: hears what other processes ring, in a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+import select
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+
+from stoker.store.bell import Nudge
+from stoker.store.postgres.driver import Connection
+from stoker.store.postgres.pool import sever
+
+logger = logging.getLogger("stoker.store")
+
+_TRIAL_SECONDS = 2.0
+_LOOK_SECONDS = 1.0
+_TROUBLE_PAUSES = (0.1, 0.5, 2.0, 5.0)
+
+
+class Ear:
+    """Waits on a connection of its own, which it makes again when it is lost.
+
+    After `LISTEN` it asks for a trial; `hear` says of each message whether it was that. As long as
+    no trial came through, or if there is no connection to be had, it looks instead.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Connection] | None,
+        channel: str,
+        *,
+        ask_for_trial: Callable[[], None],
+        hear: Callable[[str], bool],
+        look: Callable[[], None],
+    ) -> None:
+        self._connect = connect
+        self._channel = channel
+        self._ask_for_trial = ask_for_trial
+        self._hear = hear
+        self._look = look
+        self._connection: Connection | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._listening = threading.Event()
+        self.tried = threading.Event()
+        """The trial is over, one way or the other."""
+        self._nudge: Nudge | None = None
+        self._over = False
+        self.hears = False
+        """Has a trial come through?"""
+
+    def forked(self) -> None:
+        """Begin anew: the thread was not carried over, and the connection stays the parent's."""
+        self._begin()
+        if self._connection is not None:
+            sever(self._connection)
+            self._connection = None
+
+    def open(self) -> None:
+        """Begin to hear; returns when nothing is missed any more, or when that takes too long."""
+        with self._lock:
+            if self._thread is None and not self._over:
+                self._nudge = Nudge()
+                self._thread = threading.Thread(target=self._run, name="stoker-ear", daemon=True)
+                self._thread.start()
+        self._listening.wait(_TRIAL_SECONDS)
+
+    def close(self) -> None:
+        """Hear no more."""
+        with self._lock:
+            self._over = True
+        if self._thread is not None and self._nudge is not None:
+            self._nudge.push()
+            self._thread.join(timeout=10)
+            self._nudge.close()
+
+    def _run(self) -> None:
+        troubles = 0
+        while not self._over:
+            try:
+                if self._connect is None:
+                    self._only_look()
+                else:
+                    with closing(self._connect()) as self._connection:
+                        troubles = 0
+                        self._listen(self._connection)
+            except Exception as error:  # noqa: BLE001 - the poll is the truth, this is a help
+                logger.debug("rings of other processes are not heard: %s", error)
+                self._listening.set()
+                self.tried.set()
+                self.hears = False
+                self._pause(_TROUBLE_PAUSES[min(troubles, len(_TROUBLE_PAUSES) - 1)])
+                troubles += 1
+
+    def _listen(self, connection: Connection) -> None:
+        connection.execute(f'LISTEN "{self._channel}"')
+        self._listening.set()
+        self._ask_for_trial()
+        patience = time.monotonic() + _TRIAL_SECONDS
+        while not self._over:
+            self._wait(connection, None if self.hears else _LOOK_SECONDS)
+            for notice in connection.notifies(timeout=0):
+                self.hears |= self._hear(notice.payload)
+            if self.hears or time.monotonic() >= patience:
+                self.tried.set()
+            if not self.hears and self.tried.is_set():
+                self._look()
+
+    def _wait(self, connection: Connection | None, seconds: float | None) -> None:
+        assert self._nudge is not None
+        news = select.poll()
+        news.register(self._nudge, select.POLLIN)
+        if connection is not None:
+            news.register(connection.fileno(), select.POLLIN)
+        news.poll(None if seconds is None else seconds * 1000)
+
+    def _only_look(self) -> None:
+        self._listening.set()
+        while not self._over:
+            self._wait(None, _LOOK_SECONDS)
+            self._look()
+
+    def _pause(self, seconds: float) -> None:
+        if not self._over:
+            self._wait(None, seconds)

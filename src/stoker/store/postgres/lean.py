@@ -1,0 +1,187 @@
+"""The short way: changes of the two shapes that are most common, many of them in one statement.
+
+New jobs without names of their own, and the ends of jobs that ran (or old ones being forgotten).
+Which changes are of these shapes can be told without asking the server.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from msgspec.structs import astuple
+
+from stoker.kernel.change import Change, Copies
+from stoker.kernel.job import ENDED, RUNNING, WHOLE_WEIGHT, Job
+from stoker.kernel.policy import PLAIN
+from stoker.store import OK, Receipt
+from stoker.store.postgres.arrays import (
+    Array,
+    Bigints,
+    Blobs,
+    Booleans,
+    Smallints,
+    Texts,
+)
+from stoker.store.postgres.rows import terms_of
+
+_END_FACTS = frozenset({"state", "token", "session", "until", "ended_at", "result", "error"})
+_END_NEEDS = frozenset({"state", "token", "session", "until", "ended_at"})
+
+_FIELDS = Job.__struct_fields__
+_BLANK = astuple(Job(""))
+# Facts that a new job of this shape may have; all others are as by default.
+_OWN = frozenset({"queue", "name", "payload", "format", "rank", "due_at", "policy", "created_at"})
+_OWN |= {"scheduled_at", "weight", "key", "meta"}
+_ALIKE = [number for number, field in enumerate(_FIELDS) if field not in _OWN]
+
+
+class Ending(NamedTuple):
+    """How one job ends: with its last facts, or forgotten if it has no state."""
+
+    job: Job
+    state: int | None = None
+    until: int | None = None
+    ended_at: int | None = None
+    result: bytes | None = None
+    error: str | None = None
+
+
+class Arrivals(NamedTuple):
+    """New jobs: the parameters of the routine `place`, and by queue when the first is due."""
+
+    parameters: list[Array | None]
+    soonest: dict[str, int]
+
+
+def only_inserts(change: Change) -> bool:
+    """Are new jobs all that a change consists of?"""
+    others = (change.writes, change.touches, change.tallies, change.deletes, change.queues)
+    return bool(change.inserts) and not any(others) and not change.notes
+
+
+def endings_of(change: Change) -> list[Ending] | None:
+    """The ends that a change consists of; None if there is anything else in it."""
+    if change.inserts or change.touches or change.tallies or change.queues or change.notes:
+        return None
+    if any(job.state is not RUNNING and not job.ended for job in change.deletes):
+        return None
+    endings = [Ending(job) for job in change.deletes]
+    approved = None
+    for write in change.writes:
+        job, news = write.job, write.set
+        # Jobs that end alike share what is set, so it is looked at once.
+        if job.state is not RUNNING or (news is not approved and not _are_last(news)):
+            return None
+        approved = news
+        result, error = news.get("result", job.result), news.get("error", job.error)
+        endings.append(Ending(job, news["state"], news["until"], news["ended_at"], result, error))
+    return endings
+
+
+def _are_last(facts: Mapping[str, Any]) -> bool:
+    """Are these what is set when a job ends, and no more?"""
+    return _END_NEEDS <= facts.keys() <= _END_FACTS and facts["state"] in ENDED
+
+
+def settling(endings: Sequence[Ending]) -> list[Array]:
+    """The parameters of the routine `settle`."""
+    in_order = sorted(endings, key=_id)
+    jobs, states, untils, ends, results, errors = zip(*in_order, strict=True)
+    return [
+        Bigints.of([job.id for job in jobs]),
+        Bigints.of([job.revision for job in jobs]),
+        Bigints.of([job.token for job in jobs]),
+        Smallints.of(states),
+        Bigints.of(untils),
+        Bigints.of(ends),
+        Blobs.of(results),
+        Texts.of(errors),
+    ]
+
+
+def _id(ending: Ending) -> int:
+    return ending.job.id
+
+
+def arrivals_of(changes: Sequence[Change]) -> Arrivals | None:
+    """What changes of nothing but new jobs bring; None if one of the jobs is of another shape."""
+    if len(changes) == 1 and isinstance(changes[0].inserts, Copies):
+        return _copies(changes[0].inserts)
+    rows = [astuple(job) for change in changes for job in change.inserts]
+    columns = list(zip(*rows, strict=True))
+    if any(columns[number].count(_BLANK[number]) < len(rows) for number in _ALIKE):
+        return None
+    facts = dict(zip(_FIELDS, columns, strict=True))
+    counts = Counter(facts["queue"])
+    latest_first = sorted(zip(facts["due_at"], facts["queue"], strict=True), reverse=True)
+    return Arrivals(
+        [Texts.of([*counts]), Bigints.of([*counts.values()]), *_columns(facts)],
+        {queue: due_at for due_at, queue in latest_first},
+    )
+
+
+def _columns(facts: dict[str, tuple[Any, ...]]) -> list[Array | None]:
+    policies = facts["policy"]
+    plain = all(policy is PLAIN for policy in policies)
+    terms = [] if plain else [terms_of(policy) for policy in policies]
+    return [
+        Texts.of(facts["queue"]),
+        Texts.of(facts["name"]),
+        Blobs.of(facts["payload"]),
+        _unless(0, Smallints, facts["format"]),
+        _unless(0, Bigints, facts["rank"]),
+        Bigints.of(facts["due_at"]),
+        None if plain else Texts.of([each.text for each in terms]),
+        None if plain else Bigints.of([each.timeout for each in terms]),
+        None if plain else Booleans.of([each.stays for each in terms]),
+        None if plain else Booleans.of([each.repeats for each in terms]),
+        Bigints.of(facts["created_at"]),
+        Bigints.of(facts["scheduled_at"]),
+        _unless(WHOLE_WEIGHT, Bigints, facts["weight"]),
+        _unless(None, Texts, facts["key"]),
+        _unless(None, Texts, facts["meta"]),
+    ]
+
+
+def _unless(default: Any, kind: type[Array], values: tuple[Any, ...]) -> Array | None:
+    """The column, if not every job has what it has by default."""
+    return None if values.count(default) == len(values) else kind.of(values)
+
+
+def _copies(copies: Copies) -> Arrivals | None:
+    job, count = copies.template, len(copies)
+    facts = astuple(job)
+    if not count or any(facts[number] != _BLANK[number] for number in _ALIKE):
+        return None
+    terms = terms_of(job.policy)
+    columns = [
+        Texts.same(job.queue, count),
+        Texts.same(job.name, count),
+        Blobs.of(copies.payloads),
+        Smallints.same(job.format, count),
+        Bigints.same(job.rank, count),
+        Bigints.same(job.due_at, count),
+        Texts.same(terms.text, count),
+        Bigints.same(terms.timeout, count),
+        Booleans.same(terms.stays, count),
+        Booleans.same(terms.repeats, count),
+        Bigints.same(job.created_at, count),
+        Bigints.same(job.scheduled_at, count),
+        Bigints.same(job.weight, count),
+        Texts.same(job.key, count),
+        Texts.same(job.meta, count),
+    ]
+    touched = [Texts.of([job.queue]), Bigints.of([count])]
+    return Arrivals([*touched, *columns], {job.queue: job.due_at})
+
+
+def placed(changes: Sequence[Change], ids: Sequence[int]) -> list[Receipt]:
+    """The receipts of changes that brought new jobs, of which these are the ids in order."""
+    receipts, given = [], 0
+    for change in changes:
+        count = len(change.inserts)
+        receipts.append(Receipt(ids=tuple(ids[given : given + count])) if count else OK)
+        given += count
+    return receipts

@@ -1,0 +1,115 @@
+"""Connections, as many as there are callers at once, made when they are needed.
+
+One that a server's restart or a cut line has spoilt is noticed before it is used, if that can be
+seen at all, and replaced. None is ever used on both sides of a fork.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from stoker.errors import StoreUnavailable
+from stoker.store.forks import heed_forks
+from stoker.store.postgres.driver import Connection, is_idle
+
+
+class Pool:
+    """At most `most` connections; who comes when all are in use waits for one."""
+
+    def __init__(self, connect: Callable[[], Connection], most: int) -> None:
+        self._connect = connect
+        self._most = most
+        self._all: set[Connection] = set()
+        self.closed = False
+        self._begin()
+        heed_forks(self)
+
+    def _begin(self) -> None:
+        self._idle: list[Connection] = []
+        self._lock = threading.Lock()
+        self._free = threading.Semaphore(self._most)
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """A connection for this caller alone. One that fails in the middle is not used again."""
+        with self._free:
+            connection = self._take()
+            try:
+                yield connection
+            finally:
+                self._give_back(connection)
+
+    def _take(self) -> Connection:
+        while True:
+            with self._lock:
+                if self.closed:
+                    raise StoreUnavailable("this store was closed; open it again")
+                connection = self._idle.pop() if self._idle else None
+            if connection is None:
+                return self._add(self._connect())
+            if not _is_cut(connection):
+                return connection
+            self._drop(connection)
+
+    def _add(self, connection: Connection) -> Connection:
+        with self._lock:
+            self._all.add(connection)
+        return connection
+
+    def _give_back(self, connection: Connection) -> None:
+        if not is_idle(connection) or self.closed:
+            self._drop(connection)
+            return
+        with self._lock:
+            self._idle.append(connection)
+
+    def _drop(self, connection: Connection) -> None:
+        with self._lock:
+            self._all.discard(connection)
+        connection.close()
+
+    def close(self) -> None:
+        """Close what is idle; what is in use is closed when it comes back."""
+        with self._lock:
+            self.closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            self._drop(connection)
+
+    def before_fork(self) -> None:
+        """Nobody may be halfway through our lists at this moment."""
+        self._lock.acquire()
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """The connections stay the parent's; the child makes its own."""
+        if not in_child:
+            self._lock.release()
+            return
+        inherited, self._all = self._all, set()
+        self._begin()
+        for connection in inherited:
+            sever(connection)
+
+
+def sever(connection: Connection) -> None:
+    """Let go of a connection that belongs to the parent process, without a word to the server:
+    a farewell would end the parent's session."""
+    with contextlib.suppress(Exception):
+        nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        os.dup2(nowhere, connection.fileno(), inheritable=False)
+        os.close(nowhere)
+        connection.close()
+
+
+def _is_cut(connection: Connection) -> bool:
+    """Has the server something to say to a connection nobody uses? It can only be a farewell."""
+    if connection.closed:
+        return True
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))

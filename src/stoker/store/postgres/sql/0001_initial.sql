@@ -1,0 +1,184 @@
+-- Schema 1: jobs, queues with their counts, lanes of limited queues, sessions, locks and notes.
+--
+-- `stoker` stands for the schema that was chosen. Times are microseconds since 1970, in UTC.
+
+CREATE TABLE stoker.stoker_version (
+    version integer NOT NULL
+);
+
+-- Settings of queues, and the counts of their jobs as far as `delta` was folded into them.
+CREATE TABLE stoker.queue (
+    name       text COLLATE "C" PRIMARY KEY,
+    settings   text    NOT NULL DEFAULT '{}',
+    -- What statements have to know of the settings.
+    paused     boolean NOT NULL DEFAULT false,
+    limited    boolean NOT NULL DEFAULT false,
+    time_first boolean NOT NULL DEFAULT false,
+    queued     bigint  NOT NULL DEFAULT 0,
+    running    bigint  NOT NULL DEFAULT 0,
+    waiting    bigint  NOT NULL DEFAULT 0,
+    finished   bigint  NOT NULL DEFAULT 0,
+    failed     bigint  NOT NULL DEFAULT 0,
+    cancelled  bigint  NOT NULL DEFAULT 0,
+    used       bigint  NOT NULL DEFAULT 0    -- units of capacity held
+) WITH (fillfactor = 50);
+
+-- What transactions did to the counts: one row a queue and transaction, so that no two of them
+-- ever wait for one another's counters.
+CREATE TABLE stoker.delta (
+    queue      text COLLATE "C" NOT NULL,
+    queued     bigint NOT NULL DEFAULT 0,
+    running    bigint NOT NULL DEFAULT 0,
+    waiting    bigint NOT NULL DEFAULT 0,
+    finished   bigint NOT NULL DEFAULT 0,
+    failed     bigint NOT NULL DEFAULT 0,
+    cancelled  bigint NOT NULL DEFAULT 0,
+    used       bigint NOT NULL DEFAULT 0
+);
+
+CREATE SEQUENCE stoker.job_id;
+
+-- State is 0 queued, 1 running, 2 waiting, 3 finished, 4 failed, 5 cancelled.
+--
+-- The order of a queue is (bucket, due_at, second, id): a rank-then-time queue keeps the rank in
+-- bucket and 0 in second, a time-then-rank queue 0 in bucket and the rank in second. So one index
+-- serves both, jobs that are not due yet are behind the due ones of their bucket, and nothing has
+-- to move them when their time comes.
+CREATE TABLE stoker.job (
+    id            bigint  PRIMARY KEY,
+    bucket        bigint  NOT NULL,
+    due_at        bigint  NOT NULL,
+    second        bigint  NOT NULL,
+    created_at    bigint  NOT NULL,
+    scheduled_at  bigint  NOT NULL,
+    weight        bigint  NOT NULL DEFAULT 1000,
+    revision      bigint  NOT NULL DEFAULT 0,
+    progress      double precision NOT NULL DEFAULT 0,
+    timeout       bigint,                        -- of its policy: how long a try may last
+    token         bigint,
+    session       bigint,
+    until         bigint,
+    started_at    bigint,
+    ended_at      bigint,
+    parent_id     bigint,
+    attempt       integer NOT NULL DEFAULT 0,
+    crashes       integer NOT NULL DEFAULT 0,
+    open_children      integer NOT NULL DEFAULT 0,
+    finished_children  integer NOT NULL DEFAULT 0,
+    failed_children    integer NOT NULL DEFAULT 0,
+    cancelled_children integer NOT NULL DEFAULT 0,
+    state         smallint NOT NULL DEFAULT 0,
+    format        smallint NOT NULL DEFAULT 0,
+    stays         boolean NOT NULL DEFAULT false, -- by its policy: no lease of it ends by itself
+    repeats       boolean NOT NULL DEFAULT false,
+    cancel_requested boolean NOT NULL DEFAULT false,
+    undecided     boolean NOT NULL DEFAULT false,
+    queue         text COLLATE "C" NOT NULL,
+    name          text COLLATE "C" NOT NULL,
+    payload       bytea NOT NULL,
+    policy        text COLLATE "C",              -- NULL: the plain one
+    key           text COLLATE "C",
+    lane          text COLLATE "C",              -- in limited queues: '=' and the key, '!' if free
+    unique_key    text COLLATE "C",
+    ref           text COLLATE "C",
+    waits_for     text COLLATE "C",
+    meta          text COLLATE "C",
+    result        bytea,
+    error         text COLLATE "C",
+    reply         bytea,
+
+    CONSTRAINT known_state CHECK (state BETWEEN 0 AND 5),
+    CONSTRAINT token_while_running CHECK ((state = 1) = (token IS NOT NULL)),
+    CONSTRAINT waits_while_waiting CHECK ((state = 2) = (waits_for IS NOT NULL)),
+    CONSTRAINT end_when_ended CHECK ((state > 2) = (ended_at IS NOT NULL)),
+    CONSTRAINT session_while_running CHECK (session IS NULL OR state = 1),
+    CONSTRAINT nothing_below_zero CHECK (open_children >= 0 AND attempt >= 0 AND weight >= 0)
+) WITH (
+    -- Claims go by marks, so dead rows cost little; still they should not heap up.
+    autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_scale_factor = 0.05,
+    autovacuum_analyze_threshold = 5000, autovacuum_analyze_scale_factor = 0.05,
+    autovacuum_vacuum_cost_delay = 1
+);
+
+-- What may be claimed, in order. A job is in one of these two while QUEUED, else in neither.
+CREATE INDEX job_ready ON stoker.job (queue, bucket, due_at, second, id)
+    WHERE state = 0 AND lane IS NULL;
+CREATE INDEX job_laned ON stoker.job (queue, lane, bucket, due_at, second, id)
+    WHERE state = 0 AND lane IS NOT NULL;
+-- Leases by their session, then by their end.
+CREATE INDEX job_running ON stoker.job (session, until) WHERE state = 1;
+CREATE INDEX job_cancelling ON stoker.job (session, id) WHERE state = 1 AND cancel_requested;
+-- Who holds a key's capacity.
+CREATE INDEX job_holding ON stoker.job (queue, key)
+    WHERE key IS NOT NULL AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%');
+CREATE INDEX job_waiting ON stoker.job (waits_for, parent_id) WHERE state = 2;
+CREATE INDEX job_waiting_until ON stoker.job (until) WHERE state = 2 AND until IS NOT NULL;
+CREATE INDEX job_adrift ON stoker.job (id) WHERE waits_for = 'children' AND open_children = 0;
+CREATE INDEX job_kept_until ON stoker.job (until) WHERE state > 2 AND until IS NOT NULL;
+CREATE INDEX job_failed ON stoker.job (queue, id) WHERE state = 4;
+CREATE INDEX job_repeating ON stoker.job (id) WHERE repeats AND state < 3;
+CREATE INDEX job_parent ON stoker.job (parent_id, id) WHERE parent_id IS NOT NULL;
+CREATE UNIQUE INDEX job_unique ON stoker.job (unique_key)
+    WHERE unique_key IS NOT NULL AND state < 3;
+CREATE UNIQUE INDEX job_ref ON stoker.job (ref) WHERE ref IS NOT NULL;
+
+-- The foremost queued job of each lane and bucket of a limited queue. A lane is shut while its key
+-- has no room, so that a claim never looks at the jobs behind. Only whoever has locked the queue's
+-- row writes here; all others leave word in `news`.
+CREATE TABLE stoker.head (
+    queue  text COLLATE "C" NOT NULL,
+    lane   text COLLATE "C" NOT NULL,
+    bucket bigint  NOT NULL,
+    due_at bigint  NOT NULL,
+    second bigint  NOT NULL,
+    job    bigint  NOT NULL,
+    shut   boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (queue, lane, bucket)
+);
+CREATE INDEX head_open ON stoker.head (queue, bucket, due_at, second, job) WHERE NOT shut;
+
+-- Somebody came to a lane or left it, or its key has room (bucket NULL): look at it again.
+CREATE TABLE stoker.news (
+    queue  text COLLATE "C" NOT NULL,
+    lane   text COLLATE "C" NOT NULL,
+    bucket bigint
+);
+
+-- A retired session is kept until nothing refers to it, so that what it held is found.
+CREATE TABLE stoker.session (
+    id         bigint  PRIMARY KEY,
+    name       text    NOT NULL,
+    info       text    NOT NULL,
+    started_at bigint  NOT NULL,
+    expires_at bigint  NOT NULL,
+    retired_at bigint
+) WITH (fillfactor = 50);
+
+CREATE TABLE stoker.lock (
+    name  text COLLATE "C" PRIMARY KEY,
+    owner text   NOT NULL,
+    until bigint NOT NULL
+) WITH (fillfactor = 50);
+
+CREATE TABLE stoker.note (
+    key      text COLLATE "C" PRIMARY KEY,
+    value    bytea  NOT NULL,
+    until    bigint,
+    revision bigint NOT NULL
+);
+
+ALTER TABLE stoker.queue SET (autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0);
+ALTER TABLE stoker.delta SET (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
+ALTER TABLE stoker.head SET (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
+ALTER TABLE stoker.news SET (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
+
+-- A job as it is given out: its facts in the order of the fields of `kernel.job.Job`.
+CREATE TYPE stoker.whole AS (
+    queue text, name text, payload bytea, format smallint, id bigint, state smallint, rank bigint,
+    due_at bigint, policy text, created_at bigint, scheduled_at bigint, weight bigint, key text,
+    unique_key text, ref text, meta text, parent_id bigint, open_children integer,
+    finished_children integer, failed_children integer, cancelled_children integer, waits_for text,
+    attempt integer, crashes integer, revision bigint, token bigint, session bigint, until bigint,
+    started_at bigint, ended_at bigint, cancel_requested boolean, undecided boolean,
+    progress double precision, result bytea, error text, reply bytea
+);

@@ -1,0 +1,1 @@
+"""PostgreSQL's statements, routines and migrations, as files."""

@@ -1,0 +1,157 @@
+-- Claiming jobs.
+
+-- The foremost due jobs of queues without limits; of several queues in the order of
+-- (rank, due_at, id). Each bucket is searched from its mark on. Or, if jobs were chosen before,
+-- those of them with which nobody has meddled since.
+--
+-- The first row is a heading: id 0, the moment in due_at, and in queue a verdict: "by rank" or
+-- "by time" if all is fine and the queue has that order, "dead" if the session is, "kept" if one of
+-- the queues has to be walked, or "sealed". What it does to a job is `kernel.rules.start`.
+CREATE OR REPLACE FUNCTION stoker.claim(
+    given bigint, queues text[], most bigint, lease bigint, holder bigint, visibility bigint,
+    mark_queues text[], mark_buckets bigint[], mark_dues bigint[], mark_seconds bigint[],
+    mark_jobs bigint[], chosen bigint[] = NULL, revisions bigint[] = NULL
+) RETURNS SETOF stoker.whole
+LANGUAGE plpgsql VOLATILE
+SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    heading stoker.whole;
+    now bigint;
+    picked tid[];
+BEGIN
+    PERFORM stoker.heed(queues);
+    now := stoker.moment(given);  -- after all waiting
+    heading.id := 0;
+    heading.due_at := now;
+    heading.queue := stoker.verdict(queues, holder, now);
+    RETURN NEXT heading;
+    IF chosen IS NOT NULL THEN
+        picked := ARRAY(SELECT job.ctid FROM unnest(chosen, revisions) AS wanted (id, revision)
+            JOIN stoker.job ON job.id = wanted.id
+            WHERE job.state = 0 AND job.revision = wanted.revision
+            FOR UPDATE OF job SKIP LOCKED);
+    ELSIF heading.queue IN ('by rank', 'by time') THEN
+        picked := stoker.pick(now, queues, most, mark_queues, mark_buckets, mark_dues,
+            mark_seconds, mark_jobs);
+    END IF;
+    IF cardinality(picked) > 0 THEN
+        RETURN QUERY
+        WITH begun AS (
+            UPDATE stoker.job SET state = 1, token = lease, started_at = now,
+                session = CASE WHEN NOT stays THEN holder END,
+                until = least(now + timeout, CASE WHEN NOT stays THEN now + visibility END),
+                attempt = attempt + 1, revision = revision + 1, progress = 0
+            WHERE ctid = ANY (picked)
+            RETURNING *
+        ), counted AS (
+            INSERT INTO stoker.delta (queue, queued, running, used)
+            SELECT queue, -count(*), count(*), sum(weight) FROM begun GROUP BY queue
+        ), told AS (
+            INSERT INTO stoker.news (queue, lane, bucket)
+            SELECT DISTINCT queue, lane, bucket FROM begun WHERE lane <> '!'
+        )
+        SELECT queue, name, payload, format, id, state, bucket + second, due_at, policy,
+            created_at, scheduled_at, weight, key, unique_key, ref, meta, parent_id, open_children,
+            finished_children, failed_children, cancelled_children, waits_for, attempt, crashes,
+            revision, token, session, until, started_at, ended_at, cancel_requested, undecided,
+            progress, result, error, reply
+        FROM begun ORDER BY bucket, due_at, second, id;
+    END IF;
+END $$;
+
+-- Whether and how these queues can be claimed from.
+CREATE OR REPLACE FUNCTION stoker.verdict(queues text[], holder bigint, now bigint) RETURNS text
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    walked boolean;
+    timed boolean;
+BEGIN
+    IF stoker.sealed() THEN
+        RETURN 'sealed';
+    ELSIF holder IS NOT NULL AND NOT EXISTS (SELECT FROM stoker.session
+            WHERE id = holder AND retired_at IS NULL AND expires_at > now) THEN
+        RETURN 'dead';
+    END IF;
+    SELECT bool_or(limited OR time_first AND cardinality(queues) > 1), bool_or(time_first)
+    INTO walked, timed FROM stoker.queue WHERE name = ANY (queues);
+    RETURN CASE WHEN walked THEN 'kept' WHEN timed THEN 'by time' ELSE 'by rank' END;
+END $$;
+
+-- Lock the foremost due jobs, bucket by bucket.
+CREATE OR REPLACE FUNCTION stoker.pick(
+    now bigint, queues text[], most bigint, mark_queues text[], mark_buckets bigint[],
+    mark_dues bigint[], mark_seconds bigint[], mark_jobs bigint[]
+) RETURNS tid[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    lines text[];
+    rung bigint := -9223372036854775808;
+    dues bigint[];
+    seconds bigint[];
+    jobs bigint[];
+    shares bigint[];
+    found tid[];
+    picked tid[] := '{}';
+BEGIN
+    lines := ARRAY(SELECT line FROM unnest(queues) AS line
+        WHERE NOT EXISTS (SELECT FROM stoker.queue WHERE name = line AND paused));
+    WHILE most > 0 LOOP
+        SELECT min(stoker.next_bucket(line, rung, ARRAY(
+            SELECT bucket FROM unnest(mark_queues, mark_buckets) AS mark (queue, bucket)
+            WHERE mark.queue = line))) INTO rung
+        FROM unnest(lines) AS line;
+        EXIT WHEN rung IS NULL;
+        SELECT array_agg(coalesce(mark.due_at, -9223372036854775808) ORDER BY place),
+            array_agg(coalesce(mark.second, 0) ORDER BY place),
+            array_agg(coalesce(mark.job, 0) ORDER BY place)
+        INTO dues, seconds, jobs
+        FROM unnest(lines) WITH ORDINALITY AS wanted (line, place)
+        LEFT JOIN unnest(mark_queues, mark_buckets, mark_dues, mark_seconds, mark_jobs)
+            AS mark (queue, bucket, due_at, second, job)
+            ON mark.queue = line AND mark.bucket = rung;
+        shares := ARRAY[most];
+        IF cardinality(lines) > 1 THEN
+            shares := stoker.shares(now, rung, most, lines, dues, seconds, jobs);
+        END IF;
+        found := ARRAY(
+            SELECT spot
+            FROM unnest(lines, shares, dues, seconds, jobs)
+                AS behind (line, share, due, second, job)
+            CROSS JOIN LATERAL (
+                SELECT job.ctid AS spot FROM stoker.job
+                WHERE queue = line AND state = 0 AND lane IS NULL AND bucket = rung
+                    AND due_at <= now
+                    AND (due_at, job.second, id) > (behind.due, behind.second, behind.job)
+                ORDER BY due_at, job.second, id LIMIT share FOR UPDATE SKIP LOCKED
+            ) AS candidate);
+        picked := picked || found;
+        most := most - cardinality(found);
+    END LOOP;
+    RETURN picked;
+END $$;
+
+-- How many of the foremost jobs of a bucket are in each of several queues: no more shall be locked
+-- than are taken.
+CREATE OR REPLACE FUNCTION stoker.shares(
+    now bigint, rung bigint, most bigint, lines text[], dues bigint[], seconds bigint[],
+    jobs bigint[]
+) RETURNS bigint[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN ARRAY(
+        WITH foremost AS (
+            SELECT place FROM unnest(lines, dues, seconds, jobs) WITH ORDINALITY
+                AS behind (line, due, second, job, place)
+            CROSS JOIN LATERAL (
+                SELECT due_at, id FROM stoker.job
+                WHERE queue = line AND state = 0 AND lane IS NULL AND bucket = rung
+                    AND due_at <= now
+                    AND (due_at, job.second, id) > (behind.due, behind.second, behind.job)
+                ORDER BY due_at, job.second, id LIMIT most
+            ) AS candidate
+            ORDER BY due_at, id LIMIT most
+        )
+        SELECT (SELECT count(*) FROM foremost WHERE foremost.place = each.place)
+        FROM generate_series(1, cardinality(lines)) AS each (place) ORDER BY each.place);
+END $$;

@@ -1,0 +1,10 @@
+-- The routines by which most changes are committed and most claims served.
+
+-- name: settle
+SELECT stoker.settle($1, $2, $3, $4, $5, $6, $7, $8)
+
+-- name: place
+SELECT stoker.place($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+
+-- name: claim
+SELECT * FROM stoker.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)

@@ -1,0 +1,77 @@
+-- Routines that others build on.
+--
+-- Routines do what has to happen inside the server: in one round trip, and with plans that are kept
+-- also where a pooler stands between. Plans are pinned by switches rather than left to statistics,
+-- for those of a table that fills and empties within seconds are always wrong.
+
+-- The moment that was given, or else the server's clock.
+CREATE OR REPLACE FUNCTION stoker.moment(given bigint) RETURNS bigint
+LANGUAGE sql VOLATILE AS $$
+    SELECT coalesce(given, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+$$;
+
+-- Is the store sealed? It stays as it is until the transaction ends.
+CREATE OR REPLACE FUNCTION stoker.sealed() RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared('stoker.note'::regclass::oid::integer, 0);
+    RETURN EXISTS (SELECT FROM stoker.note WHERE key = 'stoker:seal');
+END $$;
+
+-- Set the seal, or let in jobs by their ids: nobody takes in any others until the transaction ends.
+-- Who comes later has to wait meanwhile, so that is not tried for long.
+CREATE OR REPLACE FUNCTION stoker.stand_alone() RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM set_config('lock_timeout', '5s', true);
+    PERFORM pg_advisory_xact_lock('stoker.note'::regclass::oid::integer, 0);
+END $$;
+
+-- Refuse the short way to a store that is sealed.
+CREATE OR REPLACE FUNCTION stoker.refuse_if_sealed() RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF stoker.sealed() THEN
+        RAISE EXCEPTION 'the store is sealed' USING ERRCODE = 'STK01';
+    END IF;
+END $$;
+
+-- Go by the settings of these queues: they stay as they are until the transaction ends.
+CREATE OR REPLACE FUNCTION stoker.heed(queues text[]) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared('stoker.queue'::regclass::oid::integer, stripe.number)
+    FROM (SELECT DISTINCT hashtext(name) & 63 AS number FROM unnest(queues) AS name ORDER BY 1)
+        AS stripe;
+END $$;
+
+-- Change order or limits of a queue: whoever goes by the old ones is waited for, but not for long.
+CREATE OR REPLACE FUNCTION stoker.seize(line text) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM set_config('lock_timeout', '5s', true);
+    PERFORM pg_advisory_xact_lock('stoker.queue'::regclass::oid::integer, hashtext(line) & 63);
+END $$;
+
+-- Where a job stands in a limited queue: by its key, or apart if it needs no room.
+CREATE OR REPLACE FUNCTION stoker.lane_of(key text, weight bigint) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN weight = 0 THEN '!' ELSE '=' || key END
+$$;
+
+-- The first bucket behind another in which a queue may have jobs without a lane. That there are
+-- marked ones is known, and their dead rows need not be passed to learn it.
+CREATE OR REPLACE FUNCTION stoker.next_bucket(line text, behind bigint, marked bigint[])
+RETURNS bigint
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    known bigint;
+    seen bigint;
+BEGIN
+    SELECT min(mark) INTO known FROM unnest(marked) AS mark WHERE mark > behind;
+    SELECT bucket INTO seen FROM stoker.job
+    WHERE queue = line AND state = 0 AND lane IS NULL
+        AND bucket > behind AND bucket < coalesce(known, 9223372036854775807)
+    ORDER BY bucket LIMIT 1;
+    RETURN coalesce(seen, known);
+END $$;

@@ -1,0 +1,130 @@
+-- Statements for looking without changing anything, and for sessions, locks and housekeeping.
+
+-- name: moment
+SELECT stoker.moment($1)
+
+-- name: newest
+SELECT last_value FROM stoker.job_id
+
+-- name: notify
+SELECT pg_notify($1, $2)
+
+-- name: get
+-- COLUMNS
+FROM stoker.job WHERE id = ANY ($1)
+
+-- name: lost
+-- Leases that ran out, leases of sessions that are over, and waits that are.
+SELECT id FROM (
+    (SELECT id FROM stoker.job WHERE state = 2 AND until IS NOT NULL AND until <= $1
+        ORDER BY until LIMIT $2)
+    UNION
+    (SELECT id FROM stoker.job WHERE state = 1 AND session IS NULL AND until <= $1
+        ORDER BY until LIMIT $2)
+    UNION
+    (SELECT held.id FROM stoker.session CROSS JOIN LATERAL (
+        SELECT id FROM stoker.job WHERE state = 1 AND job.session = session.id AND until <= $1
+        ORDER BY until LIMIT $2) AS held
+    WHERE retired_at IS NULL AND expires_at > $1)
+    UNION
+    (SELECT held.id FROM stoker.session CROSS JOIN LATERAL (
+        SELECT id FROM stoker.job WHERE state = 1 AND job.session = session.id
+        ORDER BY id LIMIT $2) AS held
+    WHERE retired_at IS NOT NULL OR expires_at <= $1)
+) AS lost ORDER BY id LIMIT $2
+
+-- name: adrift
+-- Parents with nothing left to wait for, and children held in vain: one index probe for each
+-- parent that has held children, however many it has.
+WITH RECURSIVE family (parent_id) AS (
+    (SELECT parent_id FROM stoker.job WHERE state = 2 AND waits_for = 'parent'
+        ORDER BY parent_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT parent_id FROM stoker.job
+        WHERE state = 2 AND waits_for = 'parent' AND parent_id > family.parent_id
+        ORDER BY parent_id LIMIT 1)
+    FROM family WHERE family.parent_id IS NOT NULL
+)
+SELECT id FROM (
+    (SELECT id FROM stoker.job WHERE waits_for = 'children' AND open_children = 0
+        ORDER BY id LIMIT $1)
+    UNION
+    (SELECT child.id FROM family
+        LEFT JOIN stoker.job AS parent ON parent.id = family.parent_id
+        CROSS JOIN LATERAL (SELECT id FROM stoker.job WHERE state = 2 AND waits_for = 'parent'
+            AND parent_id = family.parent_id LIMIT $1) AS child
+        WHERE parent.id IS NULL OR parent.state > 2 OR parent.waits_for = 'children'
+        LIMIT $1)
+) AS adrift ORDER BY id LIMIT $1
+
+-- name: forgettable
+SELECT id FROM stoker.job WHERE state > 2 AND until IS NOT NULL AND until <= $1
+ORDER BY until LIMIT $2
+
+-- name: survey
+-- Queues with their counts: those that were folded, and what happened since.
+SELECT name, max(settings), sum(queued)::bigint, sum(running)::bigint, sum(waiting)::bigint,
+    sum(finished)::bigint, sum(failed)::bigint, sum(cancelled)::bigint, sum(used)::bigint
+FROM (
+    SELECT name, settings, queued, running, waiting, finished, failed, cancelled, used
+    FROM stoker.queue
+    UNION ALL
+    SELECT queue, NULL, queued, running, waiting, finished, failed, cancelled, used
+    FROM stoker.delta
+) AS book
+WHERE $1::text[] IS NULL OR name = ANY ($1)
+GROUP BY name ORDER BY name
+
+-- name: queued
+SELECT name FROM (
+    SELECT name, queued FROM stoker.queue UNION ALL SELECT queue, queued FROM stoker.delta
+) AS book
+GROUP BY name HAVING sum(queued) > 0 ORDER BY name
+
+-- name: next_due
+SELECT stoker.next_due($1, $2, $3, $4)
+
+-- name: notes
+SELECT key, value, until, revision FROM stoker.note
+WHERE key = ANY ($1) AND (until IS NULL OR until > $2)
+
+-- name: all_notes
+SELECT key, value, until, revision FROM stoker.note WHERE until IS NULL OR until > $1
+
+-- name: sessions
+SELECT id, name, info, started_at, expires_at FROM stoker.session
+WHERE retired_at IS NULL ORDER BY id
+
+-- name: enrol
+INSERT INTO stoker.session (id, name, info, started_at, expires_at)
+SELECT $1, $2, $3, now, now + $5 FROM stoker.moment($4) AS now
+ON CONFLICT (id) DO UPDATE SET name = excluded.name, info = excluded.info,
+    started_at = excluded.started_at, expires_at = excluded.expires_at, retired_at = NULL
+
+-- name: beat
+WITH beaten AS (
+    UPDATE stoker.session SET expires_at = now + $3 FROM stoker.moment($2) AS now
+    WHERE id = $1 AND retired_at IS NULL AND expires_at > now
+    RETURNING now
+)
+SELECT now, ARRAY(SELECT id FROM stoker.job
+    WHERE state = 1 AND cancel_requested AND session = $1 ORDER BY id)
+FROM beaten
+
+-- name: retire
+UPDATE stoker.session SET retired_at = stoker.moment($2) WHERE id = $1 AND retired_at IS NULL
+
+-- name: hold
+-- Whoever only finds that it is somebody else's turn has written nothing.
+INSERT INTO stoker.lock AS held (name, owner, until)
+SELECT $1, $2, now + $4 FROM stoker.moment($3) AS now
+WHERE NOT EXISTS (SELECT FROM stoker.lock WHERE name = $1 AND owner <> $2 AND until > now)
+ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until
+    WHERE held.owner = $2 OR held.until <= excluded.until - $4
+RETURNING name
+
+-- name: fold
+SELECT stoker.fold()
+
+-- name: tidy
+SELECT stoker.tidy($1)

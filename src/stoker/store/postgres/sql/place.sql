@@ -1,0 +1,50 @@
+-- Taking in jobs that nobody can be a twin of.
+
+-- counts[n] of the jobs are for the queue touched[n]. An array that is NULL leaves a fact as it is
+-- by default. Gives the ids, in order.
+CREATE OR REPLACE FUNCTION stoker.place(
+    touched text[], counts bigint[], queues text[], names text[], payloads bytea[],
+    formats smallint[], ranks bigint[], dues bigint[], policies text[], timeouts bigint[],
+    stay boolean[], repeat boolean[], created bigint[], scheduled bigint[], weights bigint[],
+    keys text[], metas text[]
+) RETURNS bigint[]
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
+SET enable_mergejoin = off AS $$
+DECLARE
+    special boolean;
+    ids bigint[];
+BEGIN
+    PERFORM stoker.refuse_if_sealed();
+    PERFORM stoker.heed(touched);
+    special := EXISTS (SELECT FROM stoker.queue
+        WHERE name = ANY (touched) AND (limited OR time_first));
+    WITH fresh AS (
+        INSERT INTO stoker.job (id, queue, bucket, second, due_at, name, payload, format, policy,
+            timeout, stays, repeats, created_at, scheduled_at, weight, key, meta, lane)
+        SELECT new.id, new.queue,
+            CASE WHEN known.time_first THEN 0 ELSE coalesce(new.rank, 0) END,
+            CASE WHEN known.time_first THEN coalesce(new.rank, 0) ELSE 0 END,
+            new.due_at, new.name, new.payload, coalesce(new.format, 0::smallint), new.policy,
+            CASE WHEN new.policy IS NULL THEN 86400000000 ELSE new.timeout END,
+            coalesce(new.stays, false), coalesce(new.repeats, false), new.created_at,
+            new.scheduled_at, coalesce(new.weight, 1000), new.key, new.meta,
+            CASE WHEN known.limited THEN stoker.lane_of(new.key, new.weight) END
+        FROM (
+            -- Numbered in the order given, whatever the join below makes of it.
+            SELECT nextval('stoker.job_id') AS id, *
+            FROM unnest(queues, names, payloads, formats, ranks, dues, policies, timeouts, stay,
+                    repeat, created, scheduled, weights, keys, metas)
+                AS job (queue, name, payload, format, rank, due_at, policy, timeout, stays,
+                    repeats, created_at, scheduled_at, weight, key, meta)
+        ) AS new
+        LEFT JOIN stoker.queue AS known ON special AND known.name = new.queue
+        RETURNING id, queue, lane, bucket
+    ), told AS (
+        INSERT INTO stoker.news (queue, lane, bucket)
+        SELECT DISTINCT queue, lane, bucket FROM fresh WHERE lane <> '!'
+    )
+    SELECT array_agg(id ORDER BY id) INTO ids FROM fresh;
+    INSERT INTO stoker.delta (queue, queued) SELECT * FROM unnest(touched, counts);
+    RETURN ids;
+END $$;

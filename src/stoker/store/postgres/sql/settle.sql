@@ -1,0 +1,63 @@
+-- Ends of jobs, many at once.
+
+-- jobs[n] ends as states[n], or is forgotten (NULL). All of them must be still those on which that
+-- was decided, else nothing happens. Gives the limited queues in which room was made. The jobs come
+-- in the order of their ids, so that two such calls never wait for one another in a circle.
+CREATE OR REPLACE FUNCTION stoker.settle(
+    jobs bigint[], revisions bigint[], tokens bigint[], states smallint[], untils bigint[],
+    ends bigint[], results bytea[], errors text[]
+) RETURNS text[]
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    settled bigint;
+    eased text[];
+BEGIN
+    PERFORM stoker.refuse_if_sealed();
+    WITH said AS (
+        SELECT * FROM unnest(jobs, revisions, tokens, states, untils, ends, results, errors)
+            AS word (id, revision, token, state, until, ended_at, result, error)
+    ), ended AS (
+        UPDATE stoker.job SET state = said.state, until = said.until, ended_at = said.ended_at,
+            result = said.result, error = said.error, token = NULL, session = NULL,
+            revision = job.revision + 1
+        FROM said
+        WHERE job.id = said.id AND job.revision = said.revision AND job.token = said.token
+            AND said.state IS NOT NULL
+        RETURNING job.queue, job.key, job.weight, 1 AS source, job.state AS target
+    ), forgotten AS (
+        DELETE FROM stoker.job USING said
+        WHERE job.id = said.id AND job.revision = said.revision
+            AND job.token IS NOT DISTINCT FROM said.token AND said.state IS NULL
+        RETURNING job.queue, job.key, job.weight, job.state AS source, NULL::smallint AS target
+    ), moved AS (
+        SELECT queue, source, target, key, count(*) AS many, sum(weight) AS units FROM (
+            SELECT * FROM ended UNION ALL SELECT * FROM forgotten) AS each
+        GROUP BY queue, source, target, key
+    ), counted AS (
+        INSERT INTO stoker.delta (queue, running, finished, failed, cancelled, used)
+        SELECT queue, -coalesce(sum(many) FILTER (WHERE source = 1), 0),
+            coalesce(sum(many) FILTER (WHERE target = 3), 0)
+                - coalesce(sum(many) FILTER (WHERE source = 3), 0),
+            coalesce(sum(many) FILTER (WHERE target = 4), 0)
+                - coalesce(sum(many) FILTER (WHERE source = 4), 0),
+            coalesce(sum(many) FILTER (WHERE target = 5), 0)
+                - coalesce(sum(many) FILTER (WHERE source = 5), 0),
+            -coalesce(sum(units) FILTER (WHERE source = 1), 0)
+        FROM moved GROUP BY queue
+    ), loosened AS (
+        SELECT queue, key FROM moved
+        WHERE source = 1 AND units > 0
+            AND EXISTS (SELECT FROM stoker.queue WHERE name = moved.queue AND limited)
+    ), told AS (
+        INSERT INTO stoker.news (queue, lane)
+        SELECT queue, '=' || key FROM loosened WHERE key IS NOT NULL
+    )
+    SELECT (SELECT sum(many) FROM moved), ARRAY(SELECT DISTINCT queue FROM loosened)
+    INTO settled, eased;
+    IF settled IS DISTINCT FROM cardinality(jobs) THEN
+        RAISE EXCEPTION 'some job has moved on' USING ERRCODE = 'STK02';
+    END IF;
+    RETURN eased;
+END $$;

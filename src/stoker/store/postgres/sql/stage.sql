@@ -1,0 +1,56 @@
+-- Statements of the long way: reading what changes touch, and writing what they made of it.
+
+-- name: stand_alone
+SELECT stoker.stand_alone()
+
+-- name: seal
+SELECT value FROM stoker.note WHERE key = $1 AND stoker.sealed()
+
+-- name: heed
+SELECT stoker.heed($1 || ARRAY(SELECT queue FROM stoker.job WHERE id = ANY ($2)))
+
+-- name: settings
+-- Of these queues, and of those in which these jobs are.
+SELECT name, settings FROM stoker.queue
+WHERE name = ANY ($1 || ARRAY(SELECT queue FROM stoker.job WHERE id = ANY ($2)))
+
+-- name: jobs
+-- FACTS
+FROM stoker.job WHERE id = ANY ($1) ORDER BY id FOR UPDATE
+
+-- name: payloads
+SELECT id, payload FROM stoker.job WHERE id = ANY ($1)
+
+-- name: holders_unique
+SELECT unique_key, id FROM stoker.job
+WHERE unique_key = ANY ($1) AND unique_key IS NOT NULL AND state < 3
+
+-- name: holders_ref
+SELECT ref, id FROM stoker.job WHERE ref = ANY ($1) AND ref IS NOT NULL
+
+-- name: notes
+SELECT key, CASE WHEN until IS NULL OR until > $2 THEN revision ELSE 0 END FROM stoker.note
+WHERE key = ANY ($1) ORDER BY key FOR UPDATE
+
+-- name: configure
+SELECT stoker.configure($1, $2, $3, $4, $5)
+
+-- name: delete_jobs
+DELETE FROM stoker.job WHERE id = ANY ($1)
+
+-- name: count
+INSERT INTO stoker.delta (queue, queued, running, waiting, finished, failed, cancelled, used)
+SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8)
+
+-- name: tell
+INSERT INTO stoker.news (queue, lane, bucket) SELECT * FROM unnest($1, $2, $3)
+
+-- name: add_note
+-- Not instead of one that somebody else has put there meanwhile.
+INSERT INTO stoker.note (key, value, until, revision) VALUES ($1, $2, $3, $4)
+
+-- name: write_note
+UPDATE stoker.note SET value = $2, until = $3, revision = $4 WHERE key = $1
+
+-- name: drop_note
+DELETE FROM stoker.note WHERE key = $1

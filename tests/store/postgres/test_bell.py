@@ -1,0 +1,113 @@
+"""Wake-ups between processes: heard at once, told seldom, and never needed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from stoker.desk import Desk
+from stoker.kernel.job import Job
+from stoker.store.postgres import PostgresStore
+from stoker.store.postgres.bell import channel_of
+from tests.servers.postgres import Server
+
+
+@pytest.fixture
+def other(url: str) -> Iterator[PostgresStore]:
+    """A store in what might be another process."""
+    store = PostgresStore(url)
+    yield store
+    store.close()
+
+
+def heard_until(wanted: set[str], store: PostgresStore) -> Iterator[set[str]]:
+    """Rings as they come, until all that are wanted have come."""
+    ear = store.bell.listen()
+    yield set()
+    heard: set[str] = set()
+    while not wanted <= heard:
+        heard |= ear.wait(10)
+    ear.close()
+    yield heard
+
+
+def test_a_new_job_is_heard_by_the_others(store: PostgresStore, other: PostgresStore) -> None:
+    hearing = heard_until({"q", "r"}, other)
+    next(hearing)
+    Desk(store).intake.enqueue_many([Job("q"), Job("r")])
+    assert next(hearing) == {"q", "r"}
+
+
+def test_names_that_do_not_fit_into_one_message_come_in_several(
+    store: PostgresStore, other: PostgresStore
+) -> None:
+    names = {f"{n:03d}" + "☃" * 500 for n in range(20)}
+    hearing = heard_until(names, other)
+    next(hearing)
+    Desk(store).intake.enqueue_many([Job(name) for name in sorted(names)])
+    assert next(hearing) == names
+
+
+def test_a_name_that_fits_into_no_message_keeps_nobody_from_working(
+    store: PostgresStore, other: PostgresStore
+) -> None:
+    hearing = heard_until({"short"}, other)
+    next(hearing)
+    Desk(store).intake.enqueue_many([Job("x" * 9000), Job("short")])
+    assert next(hearing) == {"short"}
+
+
+def test_many_commits_are_few_notifications(store: PostgresStore, server: Server) -> None:
+    channel = channel_of(store.address.schema)
+    with psycopg.connect(server.url(), autocommit=True) as listener:
+        listener.execute(f'LISTEN "{channel}"')
+        began = time.monotonic()
+        for number in range(200):
+            Desk(store).intake.enqueue(Job(f"q{number}"))
+        store.bell.close()
+        took = time.monotonic() - began
+        told = [json.loads(notice.payload) for notice in listener.notifies(timeout=1)]
+    assert {name for _, *names in told for name in names} == {f"q{n}" for n in range(200)}
+    assert len(told) <= took / 0.05 + 2
+
+
+def test_words_of_strangers_are_not_understood_and_do_no_harm(
+    store: PostgresStore, other: PostgresStore, connection: psycopg.Connection
+) -> None:
+    hearing = heard_until({"q"}, other)
+    next(hearing)
+    for word in ("", "nonsense", "{}", "[]", "[1]", '["somebody"]'):
+        connection.execute("SELECT pg_notify(%s, %s)", [channel_of(store.address.schema), word])
+    Desk(store).intake.enqueue(Job("q"))
+    assert next(hearing) == {"q"}
+
+
+def test_without_listening_work_is_found_by_looking(url: str, store: PostgresStore) -> None:
+    deaf = PostgresStore(f"{url}&listen=no")
+    hearing = heard_until({"q"}, deaf)
+    next(hearing)
+    Desk(store).intake.enqueue(Job("q"))
+    assert next(hearing) == {"q"}
+    deaf.close()
+
+
+def test_a_listener_whose_connection_is_ended_listens_again(
+    store: PostgresStore, other: PostgresStore, connection: psycopg.Connection
+) -> None:
+    hearing = heard_until({"q"}, other)
+    next(hearing)
+    assert other.bell.comes_through()
+    ear = other.bell._ear._connection
+    assert ear is not None
+    connection.execute("SELECT pg_terminate_backend(%s)", [ear.info.backend_pid])
+    desk = Desk(store)
+    listener = other.bell.listen()
+    heard: set[str] = set()
+    while "q" not in heard:
+        desk.intake.enqueue(Job("q"))
+        heard = listener.wait(0.2)
+    assert next(hearing) >= {"q"}

@@ -1,0 +1,211 @@
+"""What a call costs does not grow with what lies in the tables. It is counted in pages that the
+server looks at, which are the same on every computer and at every hour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import psycopg
+import pytest
+
+from stoker.desk import Desk
+from stoker.kernel.change import Change, Copies
+from stoker.kernel.job import Job
+from stoker.kernel.outcome import Finished
+from stoker.kernel.queue import QueueSettings
+from stoker.store import Adrift, Forgettable, Lost
+from stoker.store.postgres import PostgresStore
+from tests.engines import START
+from tests.servers.postgres import Server
+from tests.store.postgres.watching import pages
+from tests.store.sqlite.busy_day import desk_at
+
+DAY = 24 * 3600 * 1_000_000
+FEW, MANY = 200, 10_000
+
+
+def fill(desk: Desk, count: int, **facts: Any) -> None:
+    """So many jobs, all alike."""
+    job = Job("q", **{"due_at": START, **facts})
+    desk.store.transact([Change(inserts=Copies(job, [b"null"] * count))])
+
+
+def start_all(desk: Desk, **lease: Any) -> None:
+    while desk.dispatch.claim(["q"], 1000, **lease):
+        pass
+
+
+# -- what lies in the tables ---------------------------------------------------------------
+
+
+def many_queued(desk: Desk, count: int) -> None:
+    fill(desk, count)
+
+
+def many_delayed_in_front(desk: Desk, count: int) -> None:
+    fill(desk, count, rank=-1, due_at=START + DAY)
+    fill(desk, 200)
+
+
+def many_behind_a_full_key(desk: Desk, count: int) -> None:
+    desk.control.configure("q", QueueSettings(key_capacity=1))
+    fill(desk, 1, key="full")
+    start_all(desk)
+    fill(desk, count, key="full", rank=-1)
+    fill(desk, 200)
+    assert len(desk.dispatch.claim(["q"], 10)) == 10  # who shuts the lane
+
+
+def many_behind_a_full_queue(desk: Desk, count: int) -> None:
+    desk.control.configure("q", QueueSettings(capacity=1))
+    fill(desk, 1)
+    start_all(desk)
+    fill(desk, count)
+    fill(desk, 200, weight=0)
+
+
+def many_running(desk: Desk, count: int) -> None:
+    session = desk.dispatch.open_session(ttl=DAY)
+    fill(desk, count)
+    start_all(desk, session=session, visibility=DAY)
+    fill(desk, 200)
+
+
+def many_kept(desk: Desk, count: int) -> None:
+    fill(desk, count)
+    while jobs := desk.dispatch.claim(["q"], 1000):
+        desk.report.many([(job, Finished()) for job in jobs])
+    fill(desk, 200)
+
+
+# -- what is done --------------------------------------------------------------------------
+
+
+def claim_ten(desk: Desk) -> None:
+    assert len(desk.dispatch.claim(["q"], 10)) == 10
+
+
+def enqueue_ten(desk: Desk) -> None:
+    assert len(desk.intake.enqueue_many([Job("q") for _ in range(10)])) == 10
+
+
+def claim_and_finish(desk: Desk) -> None:
+    (job,) = desk.dispatch.claim(["q"])
+    desk.report.finish(job)
+
+
+def look_for_the_lost(desk: Desk) -> None:
+    assert desk.store.find(Lost()) == []
+
+
+def look_for_the_adrift(desk: Desk) -> None:
+    assert desk.store.find(Adrift()) == []
+
+
+def look_for_the_old(desk: Desk) -> None:
+    assert desk.store.find(Forgettable()) == []
+
+
+def ask_for_the_next_due(desk: Desk) -> None:
+    assert desk.store.next_due(["q"]) in (None, START + DAY)
+
+
+def survey(desk: Desk) -> None:
+    assert [view.name for view in desk.store.survey(["q"])] == ["q"]
+
+
+class Case(NamedTuple):
+    """Something done twice: with a few and with many of something in the tables."""
+
+    fill: Callable[[Desk, int], None]
+    acts: tuple[Callable[[Desk], None], ...]
+
+
+CASES = [
+    Case(many_queued, (claim_ten, enqueue_ten, claim_and_finish, ask_for_the_next_due, survey)),
+    Case(many_delayed_in_front, (claim_ten, ask_for_the_next_due)),
+    Case(many_behind_a_full_key, (claim_ten,)),
+    Case(many_behind_a_full_queue, (claim_ten,)),
+    Case(many_running, (look_for_the_lost, claim_and_finish)),
+    Case(many_kept, (look_for_the_old, look_for_the_adrift)),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.fill.__name__)
+def test_a_call_costs_the_same_however_much_there_is_that_does_not_concern_it(
+    case: Case, store: PostgresStore, connection: psycopg.Connection
+) -> None:
+    desk = desk_at(store)
+    case.fill(desk, FEW)
+    few = costs(store, case, connection)
+    case.fill(desk, MANY)
+    many = costs(store, case, connection)
+    # A tree with more rows has one storey more, and pages are not always filled alike.
+    assert {name: many[name] for name in many if many[name] > 1.5 * few[name] + 40} == {}
+
+
+def costs(store: PostgresStore, case: Case, connection: psycopg.Connection) -> dict[str, int]:
+    connection.execute(f'VACUUM ANALYZE "{store.address.schema}".job')
+    desk = desk_at(store)
+    for act in case.acts:
+        act(desk)  # once before, so that nothing is looked up for the first time
+    return {act.__name__: pages(store, partial(act, desk)) for act in case.acts}
+
+
+def test_the_measure_notices_a_cost_that_grows(store: PostgresStore) -> None:
+    desk, counts = desk_at(store), []
+    for count in (FEW, MANY):
+        fill(desk, count)
+        counts.append(pages(store, lambda: store.find(Lost(limit=1)) or _look_at_all(store)))
+    assert counts[1] > 3 * counts[0]
+
+
+def _look_at_all(store: PostgresStore) -> object:
+    count = f'SELECT count(payload) FROM "{store.address.schema}".job'  # noqa: S608
+    return store._use(lambda connection: connection.execute(count).fetchall())
+
+
+# -- while somebody holds an old snapshot --------------------------------------------------
+
+
+@contextmanager
+def an_old_snapshot(server: Server) -> Iterator[None]:
+    """A transaction that keeps every dead row from being removed."""
+    with psycopg.connect(server.url()) as other:
+        other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        other.execute("SELECT count(*) FROM pg_class")
+        yield
+
+
+def drained(desk: Desk, count: int) -> int:
+    """The pages of the last of many claims, each with the reports of the jobs before."""
+    store = desk.store
+    assert isinstance(store, PostgresStore)
+    jobs: list[Job] = []
+    for _ in range(count // 50):
+        request = desk.dispatch.request(["q"], 50)
+        _, grants = desk.report.many([(job, Finished()) for job in jobs], [request])
+        jobs = list(grants[0] or ())
+        assert len(jobs) == 50
+    return pages(store, lambda: desk.dispatch.claim(["q"], 3))
+
+
+def test_claims_do_not_pass_the_dead_while_a_snapshot_keeps_them(
+    url: str, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The looks at the whole, once a second, are not what is measured here.
+    monkeypatch.setattr("stoker.store.postgres.marks._LOOK_EVERY", DAY)
+    store = PostgresStore(url)
+    desk = Desk(store)
+    now = store.now()
+    job = Job("q", due_at=now - 60_000_000, created_at=now, scheduled_at=now)
+    store.transact([Change(inserts=Copies(job, [b"null"] * 6000))])
+    with an_old_snapshot(server):
+        early, late = drained(desk, 500), drained(desk, 4000)
+        assert late < 1.5 * early
+        store._marks.forget("q")
+        assert pages(store, lambda: desk.dispatch.claim(["q"], 3)) > 2 * late
+    store.close()

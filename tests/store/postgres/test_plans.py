@@ -1,0 +1,142 @@
+"""How PostgreSQL goes about each statement: by the index that was made for it, never by looking at
+every job."""
+
+from __future__ import annotations
+
+import pytest
+
+from stoker.desk import Desk
+from stoker.kernel.job import Job
+from stoker.kernel.queue import QueueSettings
+from stoker.store.postgres import PostgresStore
+from tests.engines import VirtualClock
+from tests.store.postgres.watching import Plan, nodes, overheard
+from tests.store.sqlite.busy_day import STEPS, desk_at
+
+MAY_BE_SCANNED = {
+    "queue": "a few hundred rows with their counts",
+    "delta": "what the last commits left, folded every two hundred",
+    "news": "what the last commits left, heard with every claim",
+    "session": "one row a worker",
+    "lock": "one row a chore",
+    "note": "kept replies, a minute each",
+    "head": "one row a lane, and only when all of a queue is asked for",
+    "stoker_version": "one row",
+    "job_id": "one row",
+}
+
+
+def scanned(plans: list[Plan]) -> set[str]:
+    """Tables of which every row was looked at."""
+    steps = [step for plan in plans for step in nodes(plan["Plan"])]
+    return {step["Relation Name"] for step in steps if step["Node Type"] == "Seq Scan"}
+
+
+def used(plans: list[Plan], table: str = "job") -> set[str]:
+    """Indexes by which rows were found."""
+    steps = [step for plan in plans for step in nodes(plan["Plan"])]
+    names = {step["Index Name"] for step in steps if "Index Name" in step}
+    return {name for name in names if name.startswith(f"{table}_")}
+
+
+def searches(plans: list[Plan], index: str) -> list[str]:
+    """What was said to an index, so that it need not be read from its beginning."""
+    steps = [step for plan in plans for step in nodes(plan["Plan"])]
+    return [step.get("Index Cond", "") for step in steps if step.get("Index Name") == index]
+
+
+@pytest.fixture
+def fresh(store: PostgresStore) -> PostgresStore:
+    """A store whose statistics, if there are any, say that nothing is in it."""
+    desk_at(store).dispatch.claim(["q"], 5)
+    return store
+
+
+def test_a_claim_goes_by_the_queues_order_from_the_mark_up_to_now(fresh: PostgresStore) -> None:
+    desk = desk_at(fresh)
+    desk.intake.enqueue_many([Job("q") for _ in range(500)])
+    with overheard(fresh, nested=True) as plans:
+        assert len(desk.dispatch.claim(["q"], 20)) == 20
+    assert "job" not in scanned(plans)
+    assert used(plans) == {"job_ready"}
+    assert any(
+        all(word in search for word in ("queue =", "bucket =", "due_at <=", "ROW(due_at,"))
+        for search in searches(plans, "job_ready")
+    )
+
+
+def test_a_claim_from_several_queues_goes_by_the_order_of_each(fresh: PostgresStore) -> None:
+    desk = desk_at(fresh)
+    desk.intake.enqueue_many([Job(f"q{n % 3}") for n in range(300)])
+    with overheard(fresh, nested=True) as plans:
+        assert len(desk.dispatch.claim(["q0", "q1", "q2"], 20)) == 20
+    assert "job" not in scanned(plans)
+    assert used(plans) == {"job_ready"}
+
+
+def test_a_claim_from_a_limited_queue_goes_by_the_heads_of_its_lanes(fresh: PostgresStore) -> None:
+    desk = desk_at(fresh)
+    desk.control.configure("q", QueueSettings(key_capacity=1))
+    desk.intake.enqueue_many([Job("q", key=f"{n % 50}") for n in range(200)])
+    with overheard(fresh, nested=True) as plans:
+        assert len(desk.dispatch.claim(["q"], 20)) == 20
+    assert "job" not in scanned(plans)
+    assert (
+        {"job_laned", "job_holding"}
+        <= used(plans)
+        <= {
+            "job_laned",
+            "job_holding",
+            "job_ready",
+            "job_pkey",
+        }
+    )
+    assert "head_open" in used(plans, "head")
+
+
+def test_a_report_goes_by_the_ids(fresh: PostgresStore) -> None:
+    desk = desk_at(fresh)
+    desk.intake.enqueue_many([Job("q") for _ in range(100)])
+    jobs = desk.dispatch.claim(["q"], 50)
+    with overheard(fresh, nested=True) as plans:
+        for job in jobs:
+            desk.report.finish(job)
+    assert "job" not in scanned(plans)
+    assert used(plans) == {"job_pkey"}
+
+
+def test_no_statement_of_a_whole_day_looks_at_all_jobs(
+    store: PostgresStore, clock: VirtualClock
+) -> None:
+    """Small tables are read whole with good reason; so we ask for the other way where there is
+    one, and see that there always is."""
+    with overheard(store, nested=True) as plans:
+        store._use(lambda connection: connection.execute("SET enable_seqscan = off"))
+        for step in STEPS:
+            step(desk_at(store), clock)
+    assert scanned(plans) - MAY_BE_SCANNED.keys() == set()
+    assert used(plans) >= {
+        "job_pkey",
+        "job_ready",
+        "job_laned",
+        "job_running",
+        "job_waiting",
+        "job_waiting_until",
+        "job_kept_until",
+        "job_adrift",
+        "job_ref",
+        "job_unique",
+    }
+
+
+def test_the_scan_of_a_new_statement_is_noticed(store: PostgresStore) -> None:
+    desk = Desk(store)
+    desk.intake.enqueue(Job("q", name="n"))
+    with overheard(store, nested=True) as plans:
+        store._use(lambda connection: connection.execute("SET enable_seqscan = off"))
+        store._use(
+            lambda connection: connection.execute(
+                f'SELECT id FROM "{store.address.schema}".job WHERE created_at < 7'  # noqa: S608
+            )
+        )
+    assert scanned(plans) == {"job"}

@@ -1,0 +1,64 @@
+"""Looking over a server's shoulder: the plans by which it goes, and the pages it touches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from stoker.store.postgres import PostgresStore
+
+Plan = dict[str, Any]
+
+_WATCHED = {
+    "auto_explain.log_min_duration": "0",
+    "auto_explain.log_analyze": "on",
+    "auto_explain.log_buffers": "on",
+    "auto_explain.log_timing": "off",
+    "auto_explain.log_format": "json",
+    "client_min_messages": "log",
+}
+
+
+@contextmanager
+def overheard(store: PostgresStore, *, nested: bool) -> Iterator[list[Plan]]:
+    """The plans of all statements that the store runs; with those inside routines, if nested."""
+    heard: list[Plan] = []
+
+    def hear(notice: Any) -> None:
+        _, found, text = (notice.message_primary or "").partition("plan:")
+        if found:
+            heard.append(json.loads(text))
+
+    with _one_connection(store) as connection:
+        connection.execute("LOAD 'auto_explain'")
+        for name, value in {**_WATCHED, "auto_explain.log_nested_statements": nested}.items():
+            connection.execute(f"SET {name} = {value}")
+        connection.add_notice_handler(hear)
+        yield heard
+        connection.remove_notice_handler(hear)
+        connection.execute("RESET ALL")
+
+
+@contextmanager
+def _one_connection(store: PostgresStore) -> Iterator[Any]:
+    """The one that will be used next, again and again, as long as one thread asks."""
+    with store._pool.connection() as connection:
+        pass
+    yield connection
+
+
+def nodes(plan: Plan) -> Iterator[Plan]:
+    """Every step of a plan."""
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from nodes(child)
+
+
+def pages(store: PostgresStore, act: Callable[[], object]) -> int:
+    """How many pages the server looks at for it, wherever they come from."""
+    with overheard(store, nested=False) as plans:
+        act()
+    kinds = ("Shared Hit Blocks", "Shared Read Blocks")
+    return sum(plan["Plan"][kind] for plan in plans for kind in kinds)
