@@ -31,7 +31,7 @@ def enough(seeds: int) -> dict[str, int]:
         "recovered": seeds * STEPS // 50,
         "refused": seeds * STEPS // 25,
         "twins": seeds * STEPS // 25,
-        "roused": 3,
+        "roused": max(1, seeds // 26),
         "swept": 2,
     }
 

@@ -238,6 +238,7 @@ class Stores:
 
     def close(self) -> None:
         """Leave nothing behind, also in a server that was there before."""
+        atexit.unregister(self.close)
         for store, _ in self._spare:
             store.close()
             self._connection.execute(f'DROP SCHEMA "{store.address.schema}" CASCADE')

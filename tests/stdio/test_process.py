@@ -153,6 +153,19 @@ def test_nothing_said_means_the_usual_names_and_a_uuid_of_its_own(start: Start) 
     assert len(uuids) == 2
 
 
+def test_a_url_that_names_no_store_is_refused_in_one_line(tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "stoker", "stdio", "--store", "nonsense:"],
+        cwd=tmp_path,
+        input="",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr.startswith("stoker: error: no store is called 'nonsense:'")
+
+
 @pytest.mark.parametrize(
     ("level", "told"), [("ERROR", []), ("warning", ["warning"]), ("odd", ["warning", "warning"])]
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -83,7 +84,7 @@ def test_what_is_adopted_takes_the_place_of_what_was_there(
 def test_a_closing_store_takes_no_jobs_and_gives_none_out(desk: Desk) -> None:
     job, waiting = running(desk), put(desk)
     desk.store.transact([CLOSING])
-    with pytest.raises(StoreMoved, match="^the jobs have moved to the moon$"):
+    with pytest.raises(StoreMoved, match=r"^the jobs have moved to the moon$"):
         put(desk)
     with pytest.raises(StoreMoved):
         desk.intake.enqueue_copies(Job("q"), [b"1", b"2"])
@@ -118,7 +119,7 @@ def test_a_shut_store_does_not_change_at_all(desk: Desk, clock: VirtualClock) ->
     job, waiting = running(desk), put(desk)
     desk.store.transact([SHUT])
     before = snapshot(desk.store)
-    acts = [
+    acts: list[Callable[[], object]] = [
         lambda: desk.report.finish(job),
         lambda: desk.control.cancel(waiting),
         lambda: desk.control.reply("7", b"yes"),

@@ -78,7 +78,7 @@ def test_copies_of_nothing_are_nothing(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("name", [{"unique_key": "ann"}, {"ref": "order 7"}])
-def test_a_job_with_a_name_of_its_own_cannot_be_copied(desk: Desk, name: dict[str, str]) -> None:
+def test_a_job_with_a_name_of_its_own_cannot_be_copied(desk: Desk, name: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match="copies of a job cannot all have"):
         desk.intake.enqueue_copies(Job("q", **name), [b"1", b"2"])
 
