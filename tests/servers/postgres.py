@@ -187,6 +187,10 @@ def default_url() -> str:
     return given or shared(next(iter(binaries()))).url()
 
 
+_NUMBERS = count()
+"""Of schemas: shared by all who make some, for they may do so in the same server."""
+
+
 class Stores:
     """Stores in one server, each in a schema of its own.
 
@@ -197,7 +201,6 @@ class Stores:
     def __init__(self, url: str) -> None:
         self._url = url
         self._connection = psycopg.connect(url, autocommit=True)
-        self._numbers = count()
         self._spare: list[tuple[PostgresStore, _HandedClock]] = []
         atexit.register(self.close)
 
@@ -214,14 +217,14 @@ class Stores:
     @contextmanager
     def schema(self) -> Iterator[str]:
         """The URL of a store that nobody has made yet; whatever is there in the end is dropped."""
-        name = f"test_{os.getpid()}_{next(self._numbers)}"
+        name = f"test_{os.getpid()}_{next(_NUMBERS)}"
         try:
             yield f"{self._url}{'&' if '?' in self._url else '?'}schema={name}"
         finally:
             self._connection.execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE')
 
     def _made(self) -> tuple[PostgresStore, _HandedClock]:
-        name, handed = f"test_{os.getpid()}_{next(self._numbers)}", _HandedClock()
+        name, handed = f"test_{os.getpid()}_{next(_NUMBERS)}", _HandedClock()
         url = f"{self._url}{'&' if '?' in self._url else '?'}schema={name}"
         return PostgresStore(url, clock=handed), handed
 
