@@ -16,6 +16,7 @@ from pathlib import Path
 
 from stoker.kernel.job import State, load
 from stoker.store import Filter, Store
+from stoker.store.clock import wall_clock
 from tests.faults.actors import name_of
 from tests.faults.journal import Deed, Journal, Sample
 from tests.faults.worker import TTL
@@ -78,7 +79,7 @@ class Nemesis:
         return Actor(role, slot, life, process)
 
     def _signal(self, actor: Actor, what: str, number: signal.Signals) -> None:
-        self._journal.write(Deed(at=self.store.now(), what=what, actor=actor.name))
+        self._journal.write(Deed(at=wall_clock(), what=what, actor=actor.name))
         actor.process.send_signal(number)
         self.deeds[what] += 1
 
@@ -143,7 +144,7 @@ class Nemesis:
                     if job.key is not None:
                         keys[job.key] = keys.get(job.key, 0) + load(job)
                 used = max(view.used, sum(load(job) for job in jobs))
-                now = self.store.now()
+                now = wall_clock()
                 self._journal.write(Sample(at=now, queue=view.name, used=used, keys=keys))
 
     def expect_nobody_to_have_left(self) -> None:

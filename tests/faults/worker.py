@@ -16,6 +16,7 @@ from stoker.kernel.job import Job, State
 from stoker.kernel.outcome import Failed, Finished, Released
 from stoker.kernel.retry import Failure
 from stoker.store import Claim
+from stoker.store.clock import wall_clock
 from tests.faults.cargo import QUEUES, cargo_of, draft
 from tests.faults.journal import (
     Ask,
@@ -78,14 +79,14 @@ class Worker:
     # -- session ---------------------------------------------------------------------------
 
     def _living_session(self) -> int:
-        now = self._desk.store.now()
+        now = wall_clock()
         if self._session is not None and now >= self._beaten_at + _BEAT_EVERY:
             alive = self._desk.dispatch.beat(self._session, ttl=TTL).alive
             self._journal.write(Pulse(at=now, session=self._session, ttl=TTL, alive=alive))
             self._session = self._session if alive else None
             self._beaten_at = now
         if self._session is None:
-            now = self._desk.store.now()
+            now = wall_clock()
             self._session = self._desk.dispatch.open_session(self._name, ttl=TTL)
             self._journal.write(Pulse(at=now, session=self._session, ttl=TTL))
             self._beaten_at = now
@@ -95,7 +96,7 @@ class Worker:
         """After an answer that never came the session may hold jobs nobody knows of."""
         if self._session is not None:
             session, self._session = self._session, None
-            self._journal.write(Farewell(at=self._desk.store.now(), session=session))
+            self._journal.write(Farewell(at=wall_clock(), session=session))
             self._desk.dispatch.close_session(session)
 
     # -- reports and claims ----------------------------------------------------------------
@@ -106,7 +107,7 @@ class Worker:
         request = self._desk.dispatch.request(list(QUEUES), limit, session=session)
         claims = [request] if claim else []
         if claim:
-            self._journal.write(Ask(at=self._desk.store.now(), token=request.token))
+            self._journal.write(Ask(at=wall_clock(), token=request.token))
         outcomes = [self._intended(job) for job in report_on]
         results, grants = self._desk.report.many(outcomes, claims)
         for (job, _), result in zip(outcomes, results, strict=True):
@@ -133,7 +134,7 @@ class Worker:
 
     def _intended(self, job: Job) -> tuple[Job, Outcome]:
         """How the work on a job ends. Its token becomes its result, to tell who wrote it."""
-        now, throw, token = self._desk.store.now(), self._dice.random(), job.token
+        now, throw, token = wall_clock(), self._dice.random(), job.token
         assert token is not None
         outcome: Outcome
         if throw < 0.06:
@@ -147,7 +148,7 @@ class Worker:
         return job, outcome
 
     def _note_ruling(self, job: Job, result: Job | StokerError | None) -> None:
-        now, token = self._desk.store.now(), job.token
+        now, token = wall_clock(), job.token
         assert token is not None
         if isinstance(result, StokerError):
             ruling = Ruled(at=now, job=job.id, token=token, refused=result.code)
@@ -163,7 +164,7 @@ class Worker:
             return
         self._held = self._desk.dispatch.granted(grant)
         leases = [_lease(job) for job in self._held]
-        now = self._desk.store.now()
+        now = wall_clock()
         self._journal.write(Granted(at=now, token=request.token, session=session, leases=leases))
 
     # -- families --------------------------------------------------------------------------
@@ -179,14 +180,14 @@ class Worker:
         self._families += 1
         batch = f"{self._name}/{self._families}"
         tags = [f"{batch}.{i}" for i in range(count)]
-        now = self._desk.store.now()
+        now = wall_clock()
         self._journal.write(Offer(at=now, batch=batch, tags=tags, dues=[0] * count))
         try:
             ids = self._desk.intake.spawn(parent, [draft(tag, child=True) for tag in tags])
         except Refused:
-            self._journal.write(Declined(at=self._desk.store.now(), batch=batch))
+            self._journal.write(Declined(at=wall_clock(), batch=batch))
         else:
-            self._journal.write(Placed(at=self._desk.store.now(), batch=batch, ids=ids))
+            self._journal.write(Placed(at=wall_clock(), batch=batch, ids=ids))
 
 
 def _lease(job: Job) -> Lease:
