@@ -137,5 +137,7 @@ def test_the_ledger_balances_after_hundreds_of_kills_and_stops(engine: str, tmp_
     assert {name: sentences for name, sentences in found.items() if sentences} == {}
     happened = figures(evidence)
     least = {"kills": KILLS, "stops": STOPS, "acknowledged": 3000, "recoveries": 50}
-    least |= {"stale reports refused": 1, "there without an answer": 1, "parked": 1}
+    least |= {"there without an answer": 1, "parked": 1}
+    if SECONDS >= 60:
+        least["stale reports refused"] = 1  # rare: a worker must be halted while it reports
     assert {name: happened[name] for name in least if happened[name] < least[name]} == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,21 @@ def until_more_is_done(store: Store) -> None:
             continue
 
 
+def until_all_have_come(nemesis: Nemesis) -> None:
+    """Wait until every actor has a connection: nobody could begin without a server."""
+    deadline = time.monotonic() + PATIENCE
+    while not all(_has_a_socket(actor.process.pid) for actor in nemesis.actors):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _has_a_socket(pid: int) -> bool:
+    with suppress(FileNotFoundError):  # some file was closed while we looked
+        files = Path(f"/proc/{pid}/fd").iterdir()
+        return any(str(file.readlink()).startswith("socket:") for file in files)
+    return False
+
+
 @pytest.mark.timeout(300)
 def test_the_ledger_balances_after_crashes_of_the_server(
     own_server: Server, tmp_path: Path
@@ -52,6 +68,7 @@ def test_the_ledger_balances_after_crashes_of_the_server(
     nemesis = Nemesis(url, store, tmp_path, random.Random(1))
     try:
         nemesis.raise_curtain()
+        until_all_have_come(nemesis)
         for _ in range(CRASHES):
             until_more_is_done(store)
             own_server.kill()
