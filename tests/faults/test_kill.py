@@ -31,7 +31,7 @@ from tests.faults.nemesis import Nemesis
 from tests.servers import postgres
 from tests.servers.valkey import DURABLE, Server
 
-SECONDS = float(os.environ.get("STOKER_TORTURE_SECONDS", "30"))
+SECONDS = float(os.environ.get("STOKER_TORTURE_SECONDS", "60"))
 SEED = int(os.environ.get("STOKER_TORTURE_SEED", "1"))
 KILLS = max(200, int(SECONDS * 3.4))
 STOPS = max(40, int(SECONDS * 0.6))
@@ -137,7 +137,5 @@ def test_the_ledger_balances_after_hundreds_of_kills_and_stops(engine: str, tmp_
     assert {name: sentences for name, sentences in found.items() if sentences} == {}
     happened = figures(evidence)
     least = {"kills": KILLS, "stops": STOPS, "acknowledged": 3000, "recoveries": 50}
-    least |= {"there without an answer": 1, "parked": 1}
-    if SECONDS >= 60:
-        least["stale reports refused"] = 1  # rare: a worker must be halted while it reports
+    least |= {"stale reports refused": 1, "there without an answer": 1, "parked": 1}
     assert {name: happened[name] for name in least if happened[name] < least[name]} == {}
