@@ -212,13 +212,14 @@ class Supervisor:
 
     def _bury(self, app: Stoker, member: _Member) -> None:
         """A dead worker's jobs need not wait for its session to expire."""
-        if member.session is None:
+        session = member.hear()  # it may have died right after it told
+        if session is None:
             return
         try:
-            app.desk.dispatch.close_session(member.session)
+            app.desk.dispatch.close_session(session)
             recover(app.desk.clerk)
         except StokerError as error:
-            logger.warning("session %d could not be closed: %s", member.session, error)
+            logger.warning("session %d could not be closed: %s", session, error)
         member.session = None
 
     def _beatable(self) -> list[int]:
