@@ -36,8 +36,11 @@ _HASTY = ("fsync=off", "full_page_writes=off", "synchronous_commit=off", "max_co
 _TABLES = """
 SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename <> 'stoker_version'
 """
-# Goes away when the pipe to the test run does, and takes the server along.
-_KEEPER = '"$@" & server=$!; echo $server; read -r _; kill -INT $server 2>/dev/null; wait $server'
+# Ends the server when it is told to, or when the test run is gone; then its folder goes too.
+_KEEPER = """
+"$@" & server=$!; echo $server; read -r word
+kill -INT $server 2>/dev/null; wait $server; [ "$word" ] || rm -rf "$0"
+"""
 
 
 @cache
@@ -105,7 +108,7 @@ class Server:
     def _try_to_start(self, server: Sequence[Any]) -> bool:
         with (self._folder / "server.log").open("ab") as log:
             self._keeper = subprocess.Popen(
-                ["sh", "-c", _KEEPER, "sh", *server],
+                ["sh", "-c", _KEEPER, self._folder, *server],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -131,7 +134,9 @@ class Server:
 
     def _dismiss_keeper(self) -> None:
         assert self._keeper.stdin is not None and self._keeper.stdout is not None
-        self._keeper.stdin.close()
+        with suppress(BrokenPipeError):
+            self._keeper.stdin.write(b"keep the folder\n")
+            self._keeper.stdin.close()
         self._keeper.stdout.close()
         self._keeper.wait(PATIENCE)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import inspect
 import os
@@ -14,7 +15,7 @@ import msgspec
 
 from stoker.client.handle import JobHandle
 from stoker.client.task import Call, Task, task_name
-from stoker.desk import Desk, Twin
+from stoker.desk import Desk, Placement, Twin
 from stoker.desk.schedules import SCHEDULE_PREFIX
 from stoker.errors import BadInput
 from stoker.kernel.duration import micros
@@ -162,19 +163,37 @@ class Stoker:
 
     # -- jobs ------------------------------------------------------------------------------
 
-    def enqueue_many(self, calls: Sequence[Call]) -> list[JobHandle[Any]]:
-        """Take many calls in at once, all or none, in one durable step."""
+    def enqueue_many(
+        self, calls: Sequence[Call], *, within: object | None = None
+    ) -> list[JobHandle[Any]]:
+        """Take many calls in at once, all or none, in one durable step; or when the transaction
+        commits which the connection `within` is in."""
         if not calls:
             return []
         if not all(isinstance(call, Call) for call in calls):
             raise BadInput("enqueue_many takes calls, made with task.call(...), not their results")
         task = calls[0].task
+        if within is not None:
+            jobs, twin = _jobs(calls)
+            return self._handles(calls, self.desk.intake.enqueue_within(within, jobs, twin=twin))
         if all(call.task is task for call in calls) and not names_held(task.template()):
             return self._enqueue_copies(task, [call.payload for call in calls])
-        if len({call.task.if_exists for call in calls}) > 1:
-            raise BadInput("all calls of one enqueue_many must have the same if_exists")
-        jobs = [call.job for call in calls]
-        placements = self.desk.intake.enqueue_many(jobs, twin=task.if_exists)
+        jobs, twin = _jobs(calls)
+        return self._handles(calls, self.desk.intake.enqueue_many(jobs, twin=twin))
+
+    async def aenqueue_many(
+        self, calls: Sequence[Call], *, within: object | None = None
+    ) -> list[JobHandle[Any]]:
+        """As `enqueue_many`, without blocking the event loop; `within` may have to be awaited."""
+        if within is None or not calls:
+            return await asyncio.to_thread(self.enqueue_many, calls)
+        jobs, twin = _jobs(calls)
+        placements = await self.desk.intake.aenqueue_within(within, jobs, twin=twin)
+        return self._handles(calls, placements)
+
+    def _handles(
+        self, calls: Sequence[Call], placements: Sequence[Placement]
+    ) -> list[JobHandle[Any]]:
         return [
             JobHandle(self, placed.id, call.task.returns, fresh=placed.fresh)
             for call, placed in zip(calls, placements, strict=True)
@@ -269,6 +288,13 @@ class Stoker:
         if self._desk is not None:
             self._desk.store.close()
             self._desk = None
+
+
+def _jobs(calls: Sequence[Call]) -> tuple[list[Job], Twin]:
+    """The jobs of calls, and what all of them say of twins."""
+    if len({call.task.if_exists for call in calls}) > 1:
+        raise BadInput("all calls of one enqueue_many must have the same if_exists")
+    return [call.job for call in calls], calls[0].task.if_exists
 
 
 def _check_function(function: object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
@@ -119,8 +118,10 @@ class Task(Generic[P, R]):
         definition: Definition,
         function: Callable[P, R],
         options: Options | None = None,
+        within: object | None = None,
     ) -> None:
         self._app = app
+        self._within = within
         self._definition = definition
         self._function = function
         self._options = options or Options()
@@ -147,7 +148,7 @@ class Task(Generic[P, R]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[Any]:
         """Take the call in as a job; durable when this returns."""
-        return self._app.enqueue_many([self.call(*args, **kwargs)])[0]
+        return self._app.enqueue_many([self.call(*args, **kwargs)], within=self._within)[0]
 
     @overload
     async def aenqueue(
@@ -160,7 +161,7 @@ class Task(Generic[P, R]):
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[Any]:
         """As `enqueue`, without blocking the event loop; concurrent calls share a commit."""
         call = self.call(*args, **kwargs)
-        return (await asyncio.to_thread(self._app.enqueue_many, [call]))[0]
+        return (await self._app.aenqueue_many([call], within=self._within))[0]
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
         """The call as a value, for `Stoker.enqueue_many` or `Context.spawn`."""
@@ -189,7 +190,15 @@ class Task(Generic[P, R]):
         if timeout is not None:
             given["timeout"] = micros(timeout)
         options = self._options.but({k: v for k, v in given.items() if v is not None})
-        return Task(self._app, self._definition, self._function, options)
+        return Task(self._app, self._definition, self._function, options, self._within)
+
+    def within(self, connection: object) -> Task[P, R]:
+        """The same task, enqueued by the transaction that this connection to the store's own
+        database is in: there for workers when it commits, never there if it does not.
+
+        A connection of psycopg, asyncpg or SQLAlchemy; those that are awaited with `aenqueue`.
+        """
+        return Task(self._app, self._definition, self._function, self._options, connection)
 
     def workplace(self) -> tuple[Definition, Desk, Sequence[Middleware]]:
         """What a process needs that is to run this task's handler and nothing else."""

@@ -160,12 +160,12 @@ class Clerk:
     ) -> None:
         for (i, change), receipt in zip(changes, receipts, strict=True):
             if receipt.ok:
-                after = results[i] = _after(copies[i], change)
+                there = results[i] = after(copies[i], change)
                 born = decisions[i].born
                 if born is not None:
                     born.extend(receipt.ids)
-                if receipt.parents or after.open_children:
-                    self._settle(after, change, receipt)
+                if receipt.parents or there.open_children:
+                    self._settle(there, change, receipt)
             elif receipt.twins:
                 results[i] = twin_error(receipt)
             else:
@@ -230,7 +230,8 @@ class Clerk:
         self._settings.pop(queue, None)
 
 
-def _after(before: Job, change: Change) -> Job:
+def after(before: Job, change: Change) -> Job:
+    """The job when a Change about it was committed."""
     for write in change.writes:
         if write.job.id == before.id:
             return applied(before, write)

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stoker.desk.clerk import Clerk, twin_error
+from stoker.desk.within import Attempts, adriven, driven, outside
 from stoker.errors import BadInput, Contended
 from stoker.kernel import control, family
 from stoker.kernel.change import Change, Copies
 from stoker.kernel.job import Job, State
+from stoker.store.outside import Outside
 from stoker.store.twins import names_held
 
 _REPLACE = msgspec.structs.replace
@@ -66,13 +68,42 @@ class Intake:
 
     def enqueue_many(self, jobs: Sequence[Job], *, twin: Twin = Twin.REJECT) -> list[Placement]:
         """Take in jobs all or none, in one durable step."""
-        jobs = list(jobs)
+        attempts = self._placing(list(jobs), twin)
+        return driven(attempts, lambda change: self._clerk.transact([change]).receipts[0])
+
+    def enqueue_within(
+        self, connection: object, jobs: Sequence[Job], *, twin: Twin = Twin.REJECT
+    ) -> list[Placement]:
+        """Take in jobs in a transaction of the caller's own: all of them when it commits, none if
+        it does not."""
+        store, attempts = self._outside(connection), self._placing_within(jobs, twin)
+        return driven(attempts, lambda change: store.commit_within(connection, change))
+
+    async def aenqueue_within(
+        self, connection: object, jobs: Sequence[Job], *, twin: Twin = Twin.REJECT
+    ) -> list[Placement]:
+        """The same for a connection that is awaited."""
+        store, attempts = self._outside(connection), self._placing_within(jobs, twin)
+        return await adriven(attempts, lambda change: store.acommit_within(connection, change))
+
+    def _outside(self, connection: object) -> Outside:
+        return outside(self._clerk.store, connection)
+
+    def _placing_within(self, jobs: Sequence[Job], twin: Twin) -> Attempts[list[Placement]]:
+        if twin is Twin.UPDATE:
+            raise BadInput(
+                "a job that is there cannot be updated in a transaction of your own; use "
+                'if_exists="return" or "reject"'
+            )
+        return self._placing(list(jobs), twin)
+
+    def _placing(self, jobs: list[Job], twin: Twin) -> Attempts[list[Placement]]:
         placements: dict[int, Placement] = {}
         aliases: dict[int, int] = {}
         left = list(range(len(jobs)))
         for _ in range(_ROUNDS):
             inserts = tuple(self._drafted(jobs[i]) for i in left)
-            receipt = self._clerk.transact([Change(inserts=inserts)]).receipts[0]
+            receipt = yield Change(inserts=inserts)
             if receipt.ok:
                 fresh = (Placement(job_id, fresh=True) for job_id in receipt.ids)
                 placements.update(zip(left, fresh, strict=True))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from stoker.desk.clerk import Clerk, Decision, Grants, Result
+from stoker.desk.clerk import Clerk, Decision, Grants, Result, after
+from stoker.desk.within import outside
 from stoker.kernel import rules
 from stoker.kernel.change import NOTHING, Change
 from stoker.kernel.control import edit
@@ -91,6 +92,21 @@ class Report:
     ) -> Job:
         """The work is done."""
         return self._one(job, Finished(result, payload, repeat))
+
+    def finish_within(self, connection: object, job: Job, result: bytes | None = None) -> Job:
+        """The work is done, if the caller's own transaction commits; it fails if the lease is
+        lost."""
+        change = self._change(job, Finished(result), self._clerk.store.now())
+        outside(self._clerk.store, connection).commit_within(connection, change)
+        return after(job, change)
+
+    async def afinish_within(
+        self, connection: object, job: Job, result: bytes | None = None
+    ) -> Job:
+        """The same for a connection that is awaited."""
+        change = self._change(job, Finished(result), self._clerk.store.now())
+        await outside(self._clerk.store, connection).acommit_within(connection, change)
+        return after(job, change)
 
     def fail(
         self, job: Job, failure: Failure, *, verdict: Verdict | None = None, repeat: bool = True

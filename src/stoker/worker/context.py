@@ -103,6 +103,8 @@ class Context:
         self.job = job
         self._desk = desk
         self._answered: str | None = None
+        self.finished = False
+        """Has the handler ended its job itself, in a transaction of its own?"""
         self.stop_reason: StopReason | None = None
 
     @property
@@ -148,6 +150,28 @@ class Context:
         """Children that run when this handler has finished; then the handler runs again."""
         jobs = [child if isinstance(child, Job) else child.job for child in children]
         return self._desk.intake.spawn(self.job, jobs)
+
+    def finish(self, result: object = None, *, within: object) -> None:
+        """End the job in a transaction of the handler's own, on a connection to the store's
+        database: what it has written and the end of the job are committed together.
+
+        If the job is somebody else's by now `LeaseLost` is raised, and the transaction cannot be
+        committed. What the handler returns afterwards does not count.
+        """
+        encoded = None if result is None else msgspec.json.encode(result)
+        self._desk.report.finish_within(within, self.job, encoded)
+        self.finished = True
+
+    async def afinish(self, result: object = None, *, within: object) -> None:
+        """As `finish`, for a connection that is awaited."""
+        encoded = None if result is None else msgspec.json.encode(result)
+        await self._desk.report.afinish_within(within, self.job, encoded)
+        self.finished = True
+
+    def is_over(self) -> bool:
+        """Was the transaction committed in which the handler ended its job?"""
+        there = self._desk.store.get([self.job.id]).get(self.job.id)
+        return there is None or there.token != self.job.token
 
     def snooze(self, delay: Duration) -> NoReturn:
         """Leave here and come back later, from the beginning; no try is counted."""

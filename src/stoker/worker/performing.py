@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from stoker.errors import BadInput
+from stoker.errors import BadInput, StoreError
 from stoker.kernel.facts import check
 from stoker.kernel.job import Job
 from stoker.kernel.outcome import Awaits, Failed, Finished, Outcome, Released
@@ -136,6 +136,9 @@ class Performer:
             each.before(context)
 
     def _end(self, context: Context, outcome: Outcome | None) -> Outcome | None:
+        ended_itself = context.finished and isinstance(outcome, Finished)
+        if ended_itself:
+            outcome = _within(context)
         if outcome is not None:
             for each in self._middleware:
                 try:
@@ -143,7 +146,7 @@ class Performer:
                 except BaseException:  # whatever it is, the outcome must be reported
                     logger.exception("middleware failed after job %d", context.job.id)
         enter(None)
-        return outcome
+        return None if ended_itself and isinstance(outcome, Finished) else outcome
 
     @staticmethod
     def _finished(task: Definition, value: Any) -> Outcome:
@@ -193,6 +196,17 @@ def stopped(job: Job, reason: StopReason) -> Outcome | None:
         text = f"ran longer than its limit of {limit:g} s"
         return Failed(Failure(("stoker.Timeout",), text, timeout=True))
     return Failed(Failure(("stoker.Cancelled",), "cancelled on request"), GiveUp())
+
+
+def _within(context: Context) -> Outcome:
+    """What came of a handler that has ended its job in a transaction of its own."""
+    try:
+        if context.is_over():
+            return Finished()
+    except StoreError:
+        return Released()  # if it was committed nobody will believe this, else it runs again
+    text = "its end was not committed: finish() was called in a transaction that is still open"
+    return Failed(Failure(("stoker.NotCommitted",), text))
 
 
 def _storable(verdict: Verdict) -> Verdict:

@@ -14,21 +14,23 @@ from typing import Any, TypeVar
 from stoker.errors import StoreError
 from stoker.kernel.change import Change, Note
 from stoker.kernel.job import Job
-from stoker.store import Answer, Beat, Claim, Query, QueueView, Session
+from stoker.store import Answer, Beat, Claim, Query, QueueView, Receipt, Session
 from stoker.store.clock import Clock
 from stoker.store.finding import Finding
 from stoker.store.postgres.adopt import adopt_all
 from stoker.store.postgres.arrays import adapters
 from stoker.store.postgres.bell import NotifyBell, channel_of
+from stoker.store.postgres.borrowed import asend, send
 from stoker.store.postgres.check import findings
 from stoker.store.postgres.clock import GivenClock, ServerClock, Timepiece
 from stoker.store.postgres.commit import Committer
+from stoker.store.postgres.document import STATEMENT, document_of, receipt_of, told
 from stoker.store.postgres.driver import Connection, connect, read_url, troubles
 from stoker.store.postgres.look import Looker
 from stoker.store.postgres.marks import Marks
 from stoker.store.postgres.pool import Pool
 from stoker.store.postgres.rows import Row
-from stoker.store.postgres.schema import migrate, named, version
+from stoker.store.postgres.schema import migrate, named, version, within
 from stoker.store.postgres.texts import written
 from stoker.store.rings import rings_of
 
@@ -106,6 +108,24 @@ class PostgresStore:
         self._use(lambda connection: adopt_all(connection, self.address.schema, jobs))
         for job in jobs:
             self._marks.placed(job.queue, job.due_at)
+
+    def commit_within(self, connection: object, change: Change) -> Receipt:
+        statement, document = self._statement_within(change)
+        try:
+            return receipt_of(send(connection, statement, document))
+        except Exception as error:
+            raise told(error, self.address.shown) or error from error
+
+    async def acommit_within(self, connection: object, change: Change) -> Receipt:
+        statement, document = self._statement_within(change)
+        try:
+            return receipt_of(await asend(connection, statement, document))
+        except Exception as error:
+            raise told(error, self.address.shown) or error from error
+
+    def _statement_within(self, change: Change) -> tuple[str, str]:
+        schema = self.address.schema
+        return within(schema, STATEMENT), document_of(change, schema)
 
     def _fold_at_times(self) -> None:
         """What commits leave for the counts must not heap up, also where nobody does the chores."""

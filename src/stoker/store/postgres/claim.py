@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from stoker.kernel.job import Job
@@ -11,7 +12,7 @@ from stoker.kernel.queue import Order
 from stoker.store import Claim
 from stoker.store.postgres.arrays import Array, Bigints, Texts
 from stoker.store.postgres.marks import Mark, Marks
-from stoker.store.postgres.rows import DUE_AT, QUEUE, Row, job_of
+from stoker.store.postgres.rows import DUE_AT, ID, QUEUE, RANK, Row, job_of
 
 CLAIM = "SELECT * FROM stoker.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
 
@@ -50,8 +51,9 @@ class Asking:
             return Verdict(moment, None)
         if said in ("kept", "sealed"):
             return Verdict(moment, [], kept=said == "kept")
-        jobs = [job_of(row) for row in rows[1:]]
         order = Order.TIME_RANK if said == "by time" else Order.RANK_TIME
+        place = itemgetter(DUE_AT, RANK, ID) if said == "by time" else itemgetter(RANK, DUE_AT, ID)
+        jobs = [job_of(row) for row in sorted(rows[1:], key=place)]
         self._marks.note(self._began, whole=not self._by, scarce=len(jobs) < self.claim.limit)
         self._marks.move(jobs, order, moment, whole=not self._by)
         return Verdict(moment, jobs)

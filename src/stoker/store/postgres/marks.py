@@ -91,9 +91,10 @@ class Marks:
 
     def placed(self, queue: str, due_at: int) -> None:
         """A job was queued with this due time: it must not be overlooked."""
-        for mark in self.known([queue]):
-            if due_at <= mark.place[0]:
-                self._places[queue][mark.bucket] = (due_at - 1, _BEFORE_ALL, 0)
+        buckets = self._places.get(queue, {})
+        for bucket, place in list(buckets.items()):
+            if due_at <= place[0]:
+                buckets[bucket] = (due_at - 1, _BEFORE_ALL, 0)
 
     def forget(self, queue: str) -> None:
         """The queue's order has changed."""

@@ -2,7 +2,7 @@
 
 -- The foremost due jobs of queues without limits; of several queues in the order of
 -- (rank, due_at, id). Each bucket is searched from its mark on. Or, if jobs were chosen before,
--- those of them with which nobody has meddled since.
+-- those of them with which nobody has meddled since. They come in no order.
 --
 -- The first row is a heading: id 0, the moment in due_at, and in queue a verdict: "by rank" or
 -- "by time" if all is fine and the queue has that order, "dead" if the session is, "kept" if one of
@@ -36,27 +36,25 @@ BEGIN
             mark_seconds, mark_jobs);
     END IF;
     IF cardinality(picked) > 0 THEN
-        RETURN QUERY
-        WITH begun AS (
-            UPDATE stoker.job SET state = 1, token = lease, started_at = now,
-                session = CASE WHEN NOT stays THEN holder END,
-                until = least(now + timeout, CASE WHEN NOT stays THEN now + visibility END),
-                attempt = attempt + 1, revision = revision + 1, progress = 0
-            WHERE ctid = ANY (picked)
-            RETURNING *
-        ), counted AS (
-            INSERT INTO stoker.delta (queue, queued, running, used)
-            SELECT queue, -count(*), count(*), sum(weight) FROM begun GROUP BY queue
-        ), told AS (
+        INSERT INTO stoker.delta (queue, queued, running, used)
+        SELECT queue, -count(*), count(*), sum(weight) FROM stoker.job
+        WHERE ctid = ANY (picked) GROUP BY queue;
+        IF chosen IS NOT NULL THEN
             INSERT INTO stoker.news (queue, lane, bucket)
-            SELECT DISTINCT queue, lane, bucket FROM begun WHERE lane <> '!'
-        )
-        SELECT queue, name, payload, format, id, state, bucket + second, due_at, policy,
+            SELECT DISTINCT queue, lane, bucket FROM stoker.job
+            WHERE ctid = ANY (picked) AND lane <> '!';
+        END IF;
+        RETURN QUERY
+        UPDATE stoker.job SET state = 1, token = lease, started_at = now,
+            session = CASE WHEN NOT stays THEN holder END,
+            until = least(now + timeout, CASE WHEN NOT stays THEN now + visibility END),
+            attempt = attempt + 1, revision = revision + 1, progress = 0
+        WHERE ctid = ANY (picked)
+        RETURNING queue, name, payload, format, id, state, bucket + second, due_at, policy,
             created_at, scheduled_at, weight, key, unique_key, ref, meta, parent_id, open_children,
             finished_children, failed_children, cancelled_children, waits_for, attempt, crashes,
             revision, token, session, until, started_at, ended_at, cancel_requested, undecided,
-            progress, result, error, reply
-        FROM begun ORDER BY bucket, due_at, second, id;
+            progress, result, error, reply;
     END IF;
 END $$;
 

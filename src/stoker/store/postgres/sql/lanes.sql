@@ -15,7 +15,12 @@ BEGIN
     PERFORM stoker.heed(queues);
     PERFORM FROM stoker.queue WHERE queue.name = ANY (queues) AND limited
     ORDER BY queue.name FOR UPDATE;
-    WITH told AS (DELETE FROM stoker.news WHERE queue = ANY (queues) RETURNING *)
+    -- If a great many wrote while nobody claimed, the next claims hear the rest.
+    WITH told AS (
+        DELETE FROM stoker.news WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM stoker.news WHERE queue = ANY (queues) LIMIT 10000))
+        RETURNING *
+    )
     SELECT array_agg(DISTINCT told) INTO heard FROM told;
     IF heard IS NOT NULL THEN
         PERFORM stoker.look_again(heard);
