@@ -40,10 +40,11 @@ def memory(clock: Clock) -> Iterator[Store]:
 
 
 @contextmanager
-def sqlite(clock: Clock) -> Iterator[Store]:
+def sqlite(clock: Clock, library: str = "apsw") -> Iterator[Store]:
     with TemporaryDirectory() as folder:
         # What a power cut leaves is tested on its own; here only the meaning counts.
-        store = SqliteStore(Path(folder) / "jobs.db", sync=Sync.NORMAL, clock=clock)
+        file = Path(folder) / "jobs.db"
+        store = SqliteStore(file, sync=Sync.NORMAL, clock=clock, library=library)
         try:
             yield store
         finally:
@@ -67,7 +68,9 @@ def postgres(clock: Clock) -> Iterator[Store]:
         yield store
 
 
-ENGINES: dict[str, Callable[[Clock], AbstractContextManager[Store]]] = {
+Engines = dict[str, Callable[[Clock], AbstractContextManager[Store]]]
+
+ENGINES: Engines = {
     "memory": memory,
     "postgres": postgres,
     "redis": redis,
@@ -75,3 +78,9 @@ ENGINES: dict[str, Callable[[Clock], AbstractContextManager[Store]]] = {
 }
 if "redis" in valkey.programs():
     ENGINES["redis-debian"] = partial(redis, program="redis")
+
+ENGINES_AND_LIBRARIES: Engines = {
+    **ENGINES,
+    "sqlite-of-python": partial(sqlite, library="sqlite3"),
+}
+"""Where it is worth the time: an engine also over another library than the one it is made for."""

@@ -8,8 +8,6 @@ that its shell blocks start.
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import inspect
 import os
 import re
@@ -34,7 +32,7 @@ from stoker.kernel import lifecycle
 from stoker.store import Store
 from stoker.store.sqlite import SqliteStore
 from stoker.worker.worker import WorkerSettings
-from tests.architecture.tree import PACKAGE, ROOT, modules, shown
+from tests.architecture.tree import PACKAGE, ROOT, shown
 
 DOCS = ROOT / "docs"
 PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md")])
@@ -131,11 +129,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 RUNNABLE = [page for page in PAGES if blocks(page.read_text(encoding="utf-8"))]
-WITH_DOCTESTS = [
-    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
-    for path in modules()
-    if ">>> " in path.read_text(encoding="utf-8")
-]
 
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=shown)
@@ -170,11 +163,6 @@ def test_the_readme_and_every_page_of_the_guide_have_something_to_run() -> None:
     wanted = {ROOT / "README.md", *(DOCS / "guide").rglob("*.md")}
     assert len(wanted) > 1, "there is no guide"
     assert wanted - {*RUNNABLE} == set()
-
-
-@pytest.mark.parametrize("module", WITH_DOCTESTS)
-def test_the_examples_in_docstrings_are_right(module: str) -> None:
-    assert doctest.testmod(importlib.import_module(module)).failed == 0
 
 
 def test_the_scan_runs_blocks_in_one_namespace_and_notices_a_lie() -> None:

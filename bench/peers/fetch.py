@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from bench.peers.cast import Peer
 
 _PATIENCE = 900.0
 _COMPLETE = "complete"
+_ADDRESS = re.compile(r"( - GET)? https?://\S+")
+"""Where a package was looked for is a matter of the machine."""
 
 
 def fetch(peer: Peer, shelf: Path) -> str | None:
@@ -66,4 +69,5 @@ def _reason(error: OSError | subprocess.SubprocessError) -> str:
     )
     lines = [line for line in (said or str(error)).splitlines() if "error" in line.lower()]
     # npm begins with a code, and ends with the place of its log; the longest of the first says it.
-    return max(lines[:3], key=len, default=str(error)).strip()[:200]
+    reason = max(lines[:3], key=len, default=str(error)).strip()
+    return _ADDRESS.sub("", reason)[:200]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from bench.peers.cast import SHORTEST, Peer
+from bench.peers.cast import Peer
 from bench.peers.goals import Goals, peer_called
-
-_UVLOOP = "uvloop==0.23.0"
+from bench.peers.on_several import BOTH_WAYS, SAQ, TASKITO, UVLOOP
 
 PEERS = (
     Peer(
@@ -25,7 +24,7 @@ PEERS = (
     ),
     Peer(
         name="pgqueuer",
-        pins=("pgqueuer[asyncpg]==1.6.0", _UVLOOP),
+        pins=("pgqueuer[asyncpg]==1.6.0", UVLOOP),
         driver="pgqueuer",
         durability="the server's: all of its tables are logged",
         delivery="at least once",
@@ -33,20 +32,12 @@ PEERS = (
     ),
     Peer(
         name="procrastinate",
-        pins=("procrastinate==3.10.0", "psycopg[binary,pool]==3.3.8", _UVLOOP),
+        pins=("procrastinate==3.10.0", "psycopg[binary,pool]==3.3.8", UVLOOP),
         driver="procrastinate",
         delivery="at least once, if the user retries stalled jobs",
         worker="its worker, concurrency=10",
     ),
-    Peer(
-        name="saq",
-        pins=("saq[hiredis,postgres,redis]==0.26.4", _UVLOOP),
-        driver="saq",
-        delivery="at most once, unless retries are asked for",
-        worker="its worker, concurrency=100",
-        at_least_once=False,
-        has_bulk=False,
-    ),
+    SAQ,
     Peer(
         name="dbos",
         pins=("dbos==3.3.0", "psycopg[binary]==3.3.8"),
@@ -54,18 +45,10 @@ PEERS = (
         delivery="at least once, after a restart",
         worker="its application with a queue of workflows",
         has_bulk=False,
-        looks=(None, SHORTEST),
+        looks=BOTH_WAYS,
         interval=1.0,
     ),
-    Peer(
-        name="taskito",
-        pins=("taskito==0.22.0",),
-        driver="taskito",
-        delivery="at least once",
-        worker="its worker with 16 threads, scheduler_batch_size=100, push_dispatch=True",
-        looks=(None, SHORTEST),
-        interval=0.05,
-    ),
+    TASKITO,
 )
 
 GOALS = Goals(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bench.peers.cast import SHORTEST, Fleet, Peer
+from bench.peers.cast import Fleet, Peer
 from bench.peers.goals import Goals, Rival, peer_called
+from bench.peers.on_several import BOTH_WAYS, SAQ, TASKITO, UVLOOP
 
 _HIREDIS = "hiredis==3.5.0"
-_UVLOOP = "uvloop==0.23.0"
 
 PEERS = (
     Peer(
@@ -36,35 +36,27 @@ PEERS = (
     ),
     Peer(
         name="taskiq",
-        pins=("taskiq==0.13.0", "taskiq-redis==1.2.4", _HIREDIS, _UVLOOP),
+        pins=("taskiq==0.13.0", "taskiq-redis==1.2.4", _HIREDIS, UVLOOP),
         driver="taskiq",
         delivery="at least once",
         worker="its worker over RedisStreamBroker: batches of 100, 100 jobs at a time",
         fleet=Fleet.OWN,
         has_bulk=False,
     ),
-    Peer(
-        name="saq",
-        pins=("saq[hiredis,postgres,redis]==0.26.4", _UVLOOP),
-        driver="saq",
-        delivery="at most once, unless retries are asked for",
-        worker="its worker, concurrency=100",
-        at_least_once=False,
-        has_bulk=False,
-    ),
+    SAQ,
     Peer(
         name="arq",
-        pins=("arq==0.28.0", _HIREDIS, _UVLOOP),
+        pins=("arq==0.28.0", _HIREDIS, UVLOOP),
         driver="arq",
         delivery="at least once",
         worker="its worker, max_jobs=10, results not kept",
         has_bulk=False,
-        looks=(None, SHORTEST),
+        looks=BOTH_WAYS,
         interval=0.5,
     ),
     Peer(
         name="streaq",
-        pins=("streaq==7.2.0", _UVLOOP),
+        pins=("streaq==7.2.0", UVLOOP),
         driver="streaq",
         delivery="at least once",
         worker="its worker, concurrency=16, results not kept",
@@ -87,21 +79,13 @@ PEERS = (
     ),
     Peer(
         name="docket",
-        pins=("pydocket==0.27.0", _HIREDIS, _UVLOOP),
+        pins=("pydocket==0.27.0", _HIREDIS, UVLOOP),
         driver="docket",
         delivery="at least once",
         worker="its worker, concurrency=10",
-        looks=(None, SHORTEST),
+        looks=BOTH_WAYS,
     ),
-    Peer(
-        name="taskito",
-        pins=("taskito==0.22.0",),
-        driver="taskito",
-        delivery="at least once",
-        worker="its worker with 16 threads, scheduler_batch_size=100, push_dispatch=True",
-        looks=(None, SHORTEST),
-        interval=0.05,
-    ),
+    TASKITO,
 )
 
 GOALS = Goals(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from bench.peers.cast import SHORTEST, Fleet, Peer
 from bench.peers.goals import Goals, Rival
-
-_BOTH_WAYS = (None, SHORTEST)
+from bench.peers.on_several import BOTH_WAYS, TASKITO
 
 PEERS = (
     Peer(
@@ -18,7 +17,7 @@ PEERS = (
         fleet=Fleet.OWN,
         at_least_once=False,
         has_bulk=False,
-        looks=_BOTH_WAYS,
+        looks=BOTH_WAYS,
         interval=0.1,
     ),
     Peer(
@@ -41,15 +40,9 @@ PEERS = (
         has_bulk=False,
         looks=(SHORTEST,),
     ),
-    Peer(
-        name="taskito",
-        pins=("taskito==0.22.0",),
-        driver="taskito",
+    TASKITO._replace(
         durability="NORMAL: it cannot be told otherwise",
-        delivery="at least once",
         worker="its worker with threads, scheduler_batch_size=100, push_dispatch=True",
-        looks=_BOTH_WAYS,
-        interval=0.05,
     ),
     Peer(
         name="plainjob",
@@ -58,7 +51,7 @@ PEERS = (
         durability="FULL, set on its connection; it comes with NORMAL",
         delivery="at least once, half an hour later",
         worker="its worker on Node",
-        looks=_BOTH_WAYS,
+        looks=BOTH_WAYS,
         interval=1.0,
     ),
 )

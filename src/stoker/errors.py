@@ -2,6 +2,7 @@
 
     StokerError
     ├── BadInput            the caller's words cannot be used; the message says what would do
+    │   └── Scattered       fine elsewhere, but this store keeps what it is about in many places
     ├── NotFound            no such job, queue or schedule
     ├── Refused             the words are fine, but the job's life does not allow it now
     │   ├── IllegalMove     the lifecycle table has no such step
@@ -15,6 +16,7 @@
         ├── StoreFull          no room left to write
         ├── StoreReadOnly      may be read but not written
         ├── StoreTooNew        written by a newer version of Stoker
+        ├── StoreMoved         sealed: its jobs are moving elsewhere, or have
         └── StoreCorrupt       its contents contradict themselves
 
 `code` is the stable word for programs and wires; the message is for people.
@@ -43,6 +45,12 @@ class BadInput(StokerError, ValueError):
     """The caller's words cannot be used; the message says what would do."""
 
     code = "bad_input"
+
+
+class Scattered(BadInput):
+    """What is asked for in one step concerns several partitions of the store."""
+
+    code = "scattered"
 
 
 class NotFound(StokerError, LookupError):

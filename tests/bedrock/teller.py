@@ -31,6 +31,8 @@ class Teller:
         self.desk = desk
         self._around = Circumstances(desk, tries, ask)
         self._issue = Issue(desk)
+        self.advice = ""
+        """What the last answer said in its header `error`."""
 
     def __call__(self, verb: str, /, **headers: object) -> Said:
         """A command and its parameters, as in teller("GetJob", name="foo")."""
@@ -47,6 +49,7 @@ class Teller:
             reply = self._done(intent_of(self._around, request))
         except StokerError as error:
             reply = failed(error, {})
+        self.advice = reply.headers.get("error", "")
         return Said(reply.status, msgspec.json.decode(reply.body) if reply.body else None)
 
     def ok(self, verb: str, /, **headers: object) -> Any:

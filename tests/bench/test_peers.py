@@ -197,6 +197,7 @@ def test_the_long_queue_is_set_beside_the_short_one() -> None:
     [
         ("hm\nERROR: no such version\n", "ERROR: no such version"),
         ("npm error code E\nnpm error no such version\nnpm error\n", "npm error no such version"),
+        ("npm error 404 None - GET https://there/it\nnpm error\n", "npm error 404 None"),
     ],
 )
 def test_a_peer_that_cannot_be_installed_is_absent_for_a_reason(

@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from stoker import Context, Stoker
+from stoker import Context, JobHandle, Stoker
 from stoker.client.task import Task
 from stoker.errors import BadInput
 from stoker.testing import Harness
@@ -279,6 +279,7 @@ def test_a_hint_that_cannot_be_resolved_is_refused_when_the_task_is_made(app: St
         app.task(take)
 
 
-def test_a_type_that_cannot_travel_is_refused_when_the_task_is_made(app: Stoker) -> None:
+@pytest.mark.parametrize("kind", [Point | Order, JobHandle])
+def test_a_type_that_cannot_travel_is_refused_when_the_task_is_made(app: Stoker, kind: Any) -> None:
     with pytest.raises(BadInput, match="'take' has a parameter that cannot travel as JSON"):
-        taking(app, Point | Order)
+        taking(app, kind)

@@ -11,11 +11,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import apsw
-
 from stoker.desk import Desk
 from stoker.kernel.job import Job
 from stoker.store.sqlite import SqliteStore
+from stoker.store.sqlite.library import Connection
 
 
 def say(word: str) -> None:
@@ -28,7 +27,7 @@ class Dawdler(SqliteStore):
     """Waits for a line of input before each commit."""
 
     @contextmanager
-    def _writing(self) -> Iterator[apsw.Connection]:
+    def _writing(self) -> Iterator[Connection]:
         with super()._writing() as connection:
             yield connection
             say("inside")

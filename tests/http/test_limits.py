@@ -104,3 +104,13 @@ def test_there_are_only_so_many_connections() -> None:
         assert answer.startswith(b"HTTP/1.1 503 ")
         for other in others:
             other.close()
+
+
+def test_the_head_and_the_body_of_an_answer_come_in_one_piece(port: int) -> None:
+    job = b'{"queue":"q"}'
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as client:
+        for _ in range(20):
+            client.sendall(post(len(job), job))
+            head, _, body = client.recv(65_536).partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 201 ")
+            assert body.endswith(b'"fresh":true}')

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any
 
 import pytest
 
 from stoker.desk import Desk
+from stoker.doors.http.office import Account, Office
+from stoker.doors.http.settings import Settings
+from stoker.doors.http.waiting import Wish
+from stoker.kernel.job import Job
 from stoker.kernel.queue import QueueSettings, Retention
+from stoker.store import Answer as StoreAnswer
 from stoker.watch.recover import recover
 from tests.engines import VirtualClock
 from tests.http.client import Api
@@ -252,6 +258,106 @@ def test_many_jobs_are_reported_and_the_next_ones_claimed(api: Api) -> None:
     assert [each["error"] for each in told["reports"][3:]] == ["not_found", "lease_lost"]
     assert [job["payload"] for job in told["jobs"]] == [3, 4]
     assert api.job(a["id"])["result"] == 7
+
+
+def test_all_reports_of_a_request_and_its_claim_are_one_step(
+    api: Api, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(12):
+        api.put(payload=n)
+    taken = api.take(limit=9)
+    steps = []
+    transact = desk.store.transact
+
+    def counted(*business: Any) -> StoreAnswer:
+        steps.append(business)
+        return transact(*business)
+
+    monkeypatch.setattr(desk.store, "transact", counted)
+    says: list[dict[str, Any]] = [
+        {"do": "finish", "result": 1},
+        {"do": "release"},
+        {"do": "finish"},
+    ]
+    reports = [
+        {**says[n % 3], "id": job["id"], "lease": job["lease"]} for n, job in enumerate(taken)
+    ]
+    told = api.done(
+        "POST", "/v1/reports", {"reports": reports, "claim": {"queues": ["q"], "limit": 9}}
+    )
+    states = ["FINISHED", "QUEUED", "FINISHED"]
+    assert [each["state"] for each in told["reports"]] == states * 3
+    assert sorted(job["payload"] for job in told["jobs"]) == [1, 4, 7, 9, 10, 11]
+    assert len(steps) == 1
+
+
+def test_what_cannot_be_claimed_leaves_the_reports_undone(api: Api) -> None:
+    api.put()
+    (job,) = api.take()
+    report = {"do": "finish", "id": job["id"], "lease": job["lease"]}
+    refused = api.post("/v1/reports", {"reports": [report], "claim": {"queues": ["*" * 300]}})
+    assert (refused.status, api.state(job["id"])) == (400, "RUNNING")
+    assert api.done("POST", "/v1/reports", {"reports": [report]})["jobs"] == []
+    assert api.state(job["id"]) == "FINISHED"
+
+
+def test_a_claim_by_a_session_that_is_over_is_refused_though_the_reports_count(api: Api) -> None:
+    api.put()
+    (job,) = api.take()
+    report = {"do": "finish", "id": job["id"], "lease": job["lease"]}
+    claim = {"queues": ["q"], "session": "4711"}
+    refused = api.post("/v1/reports", {"reports": [report], "claim": claim})
+    assert (refused.status, refused.json["code"]) == (409, "session_lost")
+    assert api.state(job["id"]) == "FINISHED"
+
+
+def test_who_reports_may_wait_for_the_next_job(api: Api) -> None:
+    api.put(payload=1)
+    (job,) = api.take()
+    report = {"do": "finish", "id": job["id"], "lease": job["lease"]}
+    answers: list[Any] = []
+
+    def ask() -> None:
+        claim = {"queues": ["q"], "wait": 30}
+        answers.append(api.done("POST", "/v1/reports", {"reports": [report], "claim": claim}))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    assert api.get(f"/v1/jobs/{job['id']}?wait=30").json["state"] == "FINISHED"
+    api.put(payload=2)
+    thread.join(30)
+    assert [each["payload"] for each in answers[0]["jobs"]] == [2]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_jobs_that_come_with_reports_of_a_client_that_is_gone_go_back_at_once(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    """Whether it goes before they are there, or in the very moment."""
+    job_id = desk.intake.enqueue(Job("q")).id
+
+    async def story() -> None:
+        office = Office(desk, Settings())
+        await office.open()
+        client = asyncio.create_task(office.settle(Account((), Wish(("q",), 1, None, None))))
+        hand_over = office._hand_over
+
+        def in_vain(*handed: Any) -> None:
+            hand_over(*handed)
+            client.cancel()
+
+        if late:
+            monkeypatch.setattr(office, "_hand_over", in_vain)
+        await asyncio.sleep(0)
+        if not late:
+            client.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await client
+        await office.close()
+
+    asyncio.run(story())
+    (job,) = desk.dispatch.claim(["q"])
+    assert (job.id, job.attempt, job.crashes) == (job_id, 1, 0)
 
 
 # -- sessions ------------------------------------------------------------------------------

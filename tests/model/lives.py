@@ -268,7 +268,7 @@ class Lives:
             self._beat(session)
 
     def _beat(self, session: int) -> None:
-        self.both(lambda desk: desk.dispatch.beat(session, ttl=TTL))
+        self.both(lambda desk: desk.dispatch.beat(session, ttl=TTL, watch=True))
 
     def close_session(self) -> None:
         if self.sessions:

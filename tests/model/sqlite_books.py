@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import apsw
-
+from stoker.store.sqlite.driver import File, Sync
+from stoker.store.sqlite.library import Library
 from stoker.store.sqlite.rows import INLINE_BYTES
+from stoker.store.sqlite.with_apsw import APSW
 
 _LOADED = "CASE WHEN state = 1 OR (state = 2 AND waits_for LIKE 'reply:%') THEN weight ELSE 0 END"
 
@@ -54,9 +55,9 @@ _PAIRS = (
 )
 
 
-def assert_books_balance(path: str) -> None:
+def assert_books_balance(path: str, library: Library = APSW) -> None:
     """Recount everything that is counted."""
-    connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+    connection = File(path, library, Sync.NORMAL, busy_timeout=10).connect(read_only=True)
     try:
         for kept, recounted in _PAIRS:
             assert set(connection.execute(kept)) == set(connection.execute(recounted)), kept

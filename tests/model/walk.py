@@ -13,7 +13,7 @@ from stoker.store.memory import MemoryStore
 from stoker.store.postgres import PostgresStore
 from stoker.store.redis import RedisStore
 from stoker.store.sqlite import SqliteStore
-from tests.engines import ENGINES, VirtualClock
+from tests.engines import ENGINES_AND_LIBRARIES, VirtualClock
 from tests.model import postgres_books, redis_books, sqlite_books
 from tests.model.lives import Lives, SeededChooser
 
@@ -23,7 +23,7 @@ _RECOUNT_EVERY = 25
 def walk(engine: str, seed: int, steps: int) -> Counter[str]:
     """One life story; returns how often what happened in it."""
     clock = VirtualClock()
-    with ENGINES[engine](clock) as store:
+    with ENGINES_AND_LIBRARIES[engine](clock) as store:
         lives = Lives(SeededChooser(seed), clock, MemoryStore(clock), store)
         for step in range(1, steps + 1):
             lives.step()
@@ -35,7 +35,7 @@ def walk(engine: str, seed: int, steps: int) -> Counter[str]:
 def recount(store: Store) -> None:
     """What an engine keeps besides the jobs must follow from the jobs."""
     if isinstance(store, SqliteStore):
-        sqlite_books.assert_books_balance(store.path)
+        sqlite_books.assert_books_balance(store.path, store.file.library)
     elif isinstance(store, PostgresStore):
         postgres_books.assert_books_balance(store)
     elif isinstance(store, RedisStore):

@@ -83,6 +83,15 @@ MUTANTS = {
     "jobs are not placed anew when the order turns": Mutant(
         "books", "second = CASE WHEN by_time THEN bucket + second ELSE 0 END", "second = second"
     ),
+    "leases of dead sessions are not found": Mutant(
+        "watch", "WHERE retired_at IS NOT NULL OR expires_at <= now)", "WHERE false)"
+    ),
+    "nobody hears of dead sessions": Mutant(
+        "watch", "WHERE retired_at IS NULL AND expires_at <= now)", "WHERE false)"
+    ),
+    "nobody hears of jobs to be forgotten": Mutant(
+        "watch", "OR EXISTS (SELECT FROM stoker.forgettable(now, 1))", ""
+    ),
 }
 
 

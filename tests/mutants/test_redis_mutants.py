@@ -103,6 +103,7 @@ MUTANTS = {
     "what is to be forgotten is not found": Mutant(
         "T .. ':kept', '-inf', moment()", "T .. ':kept', '-inf', 0"
     ),
+    "nobody hears of dead sessions": Mutant("return has_dead_sessions() or #lost", "return #lost"),
 }
 
 

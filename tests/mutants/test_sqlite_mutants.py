@@ -97,6 +97,9 @@ MUTANTS = {
     "waits that ran out are not found": Mutant(
         "look.py", 'lost = self._column("overdue_waits", now, limit)', "lost = set()"
     ),
+    "nobody hears of jobs to be forgotten": Mutant(
+        "look.py", "for kind in (Lost, Adrift, Forgettable))", "for kind in (Lost, Adrift))"
+    ),
     "a parent is not told": Mutant(
         "sql/commit.sql", "open_children = open_children - 1", "open_children = open_children - 0"
     ),

@@ -63,7 +63,7 @@ def test_a_file_is_opened_again_with_what_is_in_it(tmp_path: Path) -> None:
 def test_how_much_a_power_cut_may_take_can_be_chosen(
     tmp_path: Path, options: str, sync: Sync
 ) -> None:
-    assert opened(f"sqlite:///{tmp_path}/jobs.db{options}")._sync is sync
+    assert opened(f"sqlite:///{tmp_path}/jobs.db{options}").file.sync is sync
 
 
 @pytest.mark.parametrize("url", ["", "jobs.db", "mysql://x/y", "sqlit:///jobs.db", ":memory:"])
@@ -85,7 +85,13 @@ def test_memory_takes_no_options(url: str) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["sqlite:", "sqlite:///", "sqlite:///jobs.db?sync=off", "sqlite:///jobs.db?sink=full"],
+    [
+        "sqlite:",
+        "sqlite:///",
+        "sqlite:///jobs.db?sync=off",
+        "sqlite:///jobs.db?sink=full",
+        "sqlite:///jobs.db?library=pysqlite",
+    ],
 )
 def test_an_sqlite_url_that_cannot_be_read_is_refused_with_one_that_can(url: str) -> None:
     with pytest.raises(BadInput, match=r"write sqlite:///jobs\.db"):
@@ -100,7 +106,7 @@ def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "driver", "extra"),
     [
-        ("sqlite:///jobs.db", "apsw", "sqlite"),
+        ("sqlite:///jobs.db?library=apsw", "apsw", "sqlite"),
         ("postgresql://localhost/jobs", "psycopg", "postgres"),
         ("redis://localhost", "redis", "redis"),
     ],

@@ -41,7 +41,8 @@ def rota(monkeypatch: pytest.MonkeyPatch) -> Rota:
     """Every round is made, whether there is something to do or not."""
     rota = Rota()
     monkeypatch.setattr(rounds, "run_chores", rota.run)
-    monkeypatch.setattr(rounds, "_FOR_NO_REASON", 0)
+    make = Rounds.make
+    monkeypatch.setattr(Rounds, "make", lambda self, troubled: make(self, troubled=True))
     return rota
 
 
@@ -116,7 +117,7 @@ def turns(store: Store, monkeypatch: pytest.MonkeyPatch) -> Turns:
 
 @pytest.fixture
 def mine(desk: Desk) -> Rounds:
-    """Rounds that have begun, so that the next one for no reason is ten seconds away."""
+    """Rounds that have begun, so that the next tidying for no reason is half a minute away."""
     mine = Rounds(desk.clerk, "me", every=SECOND)
     mine.make()
     return mine
@@ -129,7 +130,7 @@ def test_a_round_with_nothing_to_do_asks_for_no_turn(
     desk.intake.enqueue_many([Job("q")] * 3)
     desk.report.finish(desk.dispatch.claim(["q"], session=session)[0])
     desk.dispatch.claim(["q"], session=session)
-    for _ in range(9):
+    for _ in range(29):
         clock.pass_(1)
         assert mine.make() is None
     assert turns.asked == 0
@@ -174,14 +175,45 @@ def test_a_round_is_made_when_there_is_something_to_do(
     assert mine.make() is None
 
 
-def test_now_and_then_a_round_is_made_for_no_reason(
+def test_what_a_beat_has_told_is_not_asked_again(
     desk: Desk, clock: VirtualClock, mine: Rounds
 ) -> None:
-    desk.control.reply("nobody asked", b"1")
+    lost(desk)
+    session = desk.dispatch.open_session(ttl=60 * SECOND)
+    clock.pass_(1)
+    assert mine.make(troubled=False) is None
+    heard = desk.dispatch.beat(session, ttl=60 * SECOND, watch=True).troubled
+    assert mine.make(troubled=heard) == {"recover": 1, "rouse": 0, "sweep": 0}
+
+
+def queues_left(desk: Desk) -> list[str]:
+    return [view.name for view in desk.store.survey()]
+
+
+def leave_an_empty_queue(desk: Desk) -> None:
+    desk.control.delete(desk.intake.enqueue(Job("empty")).id)
+    assert queues_left(desk) == ["empty"]
+
+
+def test_now_and_then_the_store_is_tidied_for_no_reason(
+    desk: Desk, clock: VirtualClock, mine: Rounds
+) -> None:
+    leave_an_empty_queue(desk)
     assert mine.make() is None
-    clock.pass_(60)
-    assert mine.make() == {"recover": 0, "rouse": 0, "sweep": 0}
+    assert queues_left(desk) == ["empty"]
+    clock.pass_(30)
     assert mine.make() is None
+    assert queues_left(desk) == []
+
+
+def test_nobody_tidies_while_it_is_the_turn_of_somebody_else(
+    desk: Desk, clock: VirtualClock, mine: Rounds
+) -> None:
+    leave_an_empty_queue(desk)
+    clock.pass_(30)
+    desk.store.hold("chores", "somebody else", SECOND)
+    assert mine.make() is None
+    assert queues_left(desk) == ["empty"]
 
 
 def test_what_somebody_else_is_at_is_looked_at_again(

@@ -18,7 +18,7 @@ const require = createRequire(`${STOKER_BENCH_MODULES}/anything.js`);
 export const load = (name) => import(pathToFileURL(require.resolve(name)));
 
 const now = () => process.hrtime.bigint();
-const tell = (word, ...figures) => writeSync(1, `bench ${word} ${figures.join(" ")}\n`);
+export const tell = (word, ...figures) => writeSync(1, `bench ${word} ${figures.join(" ")}\n`);
 
 let running = null;
 let count = 0;

@@ -54,7 +54,7 @@ class WaitTimeout(StokerError, TimeoutError):
     code = "wait_timeout"
 
 
-class JobHandle(Generic[R]):
+class JobHandle(msgspec.Struct, Generic[R], eq=False, gc=False):
     """One job, by its id. Enqueuing gives one, and so does `app.job(id)`.
 
     >>> from stoker import Stoker
@@ -71,12 +71,11 @@ class JobHandle(Generic[R]):
     >>> worker.stop()
     """
 
-    def __init__(self, app: Stoker, job_id: int, returns: Any = Any, *, fresh: bool = True) -> None:
-        self._app = app
-        self._returns = returns
-        self.id = job_id
-        self.fresh = fresh
-        """False if a job with the same unique key was there already."""
+    _app: Stoker
+    id: int
+    _returns: Any = Any
+    fresh: bool = True
+    """False if a job with the same unique key was there already."""
 
     def __repr__(self) -> str:
         return f"<JobHandle {self.id}>"

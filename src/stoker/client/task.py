@@ -11,7 +11,6 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
-    NamedTuple,
     ParamSpec,
     TypeVar,
     overload,
@@ -73,7 +72,7 @@ class Options(msgspec.Struct, frozen=True):
             raise BadInput(f"the options cannot be read: {error}") from error
 
 
-class Call(NamedTuple):
+class Call(msgspec.Struct, frozen=True, gc=False):
     """A task with its arguments, to be enqueued together with others.
 
     >>> from stoker import Stoker
@@ -196,7 +195,8 @@ class Task(Generic[P, R]):
         """The same task, enqueued by the transaction that this connection to the store's own
         database is in: there for workers when it commits, never there if it does not.
 
-        A connection of psycopg, asyncpg or SQLAlchemy; those that are awaited with `aenqueue`.
+        A connection of psycopg, asyncpg, SQLAlchemy, sqlite3 or apsw; those that are awaited with
+        `aenqueue`.
         """
         return Task(self._app, self._definition, self._function, self._options, connection)
 

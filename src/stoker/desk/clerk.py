@@ -6,7 +6,7 @@ is one round trip; a copy is read again only when its guard failed.
 
 from __future__ import annotations
 
-import random
+import secrets
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -254,4 +254,4 @@ def twin_error(receipt: Receipt) -> Duplicate:
 
 def random_token() -> int:
     """A lease token nobody else has."""
-    return random.SystemRandom().getrandbits(62) + 1
+    return secrets.randbits(62) + 1

@@ -74,9 +74,10 @@ class Dispatch:
         self._clerk.store.enrol(session, ttl)
         return session.id
 
-    def beat(self, session: int, *, ttl: int) -> Beat:
-        """Say that the worker lives; learn which of its jobs are to be cancelled."""
-        return self._clerk.store.beat(session, ttl)
+    def beat(self, session: int, *, ttl: int, watch: bool = False) -> Beat:
+        """Say that the worker lives; learn which of its jobs are to be cancelled and, if it keeps
+        watch, whether there are chores to do."""
+        return self._clerk.store.beat(session, ttl, watch=watch)
 
     def close_session(self, session: int) -> None:
         """End a session. Jobs it still holds are lost at once and will be recovered."""

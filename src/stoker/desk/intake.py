@@ -14,7 +14,6 @@ from stoker.errors import BadInput, Contended
 from stoker.kernel import control, family
 from stoker.kernel.change import Change, Copies
 from stoker.kernel.job import Job, State
-from stoker.store.outside import Outside
 from stoker.store.twins import names_held
 
 _REPLACE = msgspec.structs.replace
@@ -76,18 +75,15 @@ class Intake:
     ) -> list[Placement]:
         """Take in jobs in a transaction of the caller's own: all of them when it commits, none if
         it does not."""
-        store, attempts = self._outside(connection), self._placing_within(jobs, twin)
+        store, attempts = outside(self._clerk.store), self._placing_within(jobs, twin)
         return driven(attempts, lambda change: store.commit_within(connection, change))
 
     async def aenqueue_within(
         self, connection: object, jobs: Sequence[Job], *, twin: Twin = Twin.REJECT
     ) -> list[Placement]:
         """The same for a connection that is awaited."""
-        store, attempts = self._outside(connection), self._placing_within(jobs, twin)
+        store, attempts = outside(self._clerk.store), self._placing_within(jobs, twin)
         return await adriven(attempts, lambda change: store.acommit_within(connection, change))
-
-    def _outside(self, connection: object) -> Outside:
-        return outside(self._clerk.store, connection)
 
     def _placing_within(self, jobs: Sequence[Job], twin: Twin) -> Attempts[list[Placement]]:
         if twin is Twin.UPDATE:

@@ -29,6 +29,8 @@ class Report:
 
         Gives for each the job as it is then, or what stood in its way; None: it has simply ended.
         """
+        if claims and not outcomes:
+            return [], self._clerk.transact((), claims).grants
         # One moment for all: jobs that say the same are then written as one.
         now = self._clerk.store.now()
         simple = _simple_ends(outcomes)
@@ -97,7 +99,7 @@ class Report:
         """The work is done, if the caller's own transaction commits; it fails if the lease is
         lost."""
         change = self._change(job, Finished(result), self._clerk.store.now())
-        outside(self._clerk.store, connection).commit_within(connection, change)
+        outside(self._clerk.store).commit_within(connection, change)
         return after(job, change)
 
     async def afinish_within(
@@ -105,7 +107,7 @@ class Report:
     ) -> Job:
         """The same for a connection that is awaited."""
         change = self._change(job, Finished(result), self._clerk.store.now())
-        await outside(self._clerk.store, connection).acommit_within(connection, change)
+        await outside(self._clerk.store).acommit_within(connection, change)
         return after(job, change)
 
     def fail(

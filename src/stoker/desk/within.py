@@ -19,18 +19,13 @@ T = TypeVar("T")
 Attempts = Generator[Change, Receipt, T]
 
 
-def outside(store: Store, connection: object) -> Outside:
-    """The store, if it can take part in the transaction of this connection."""
-    if type(connection).__module__.startswith("sqlite3"):
-        raise BadInput(
-            "a connection of Python's sqlite3 cannot be shared with the store, which uses another "
-            "SQLite library: closing a file in one drops the locks of the other, and commits "
-            "would be lost. Enqueue after your commit, or keep jobs and tables in PostgreSQL"
-        )
+def outside(store: Store) -> Outside:
+    """The store, if it can take part in transactions of others."""
     if not isinstance(store, Outside):
         raise BadInput(
             "this store cannot take part in a transaction of yours: its jobs are not in your "
-            "database. Keep them in PostgreSQL beside your tables, or enqueue after the commit"
+            "database. Keep them in PostgreSQL or SQLite beside your tables, or enqueue after the "
+            "commit"
         )
     return store
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import select
 import signal
 import sys
 import threading
@@ -40,20 +41,21 @@ def main(reference: str, settings: WorkerSettings, supervisor: Connection, log: 
         name=settings.name,
         chores=settings.chores,
     )
-    told = _tell(supervisor, worker.session)
+    _tell(supervisor, worker.session)
+    worker.tell_of_beats(lambda session: _tell(supervisor, session))
     worker.start()
     while not stop.wanted.wait(_LOOK_SECONDS) and not _orphaned(supervisor):
-        if worker.session != told:
-            told = _tell(supervisor, worker.session)
+        pass
     worker.stop()
     app.close()
 
 
-def _tell(supervisor: Connection, session: int) -> int:
-    """Whom to beat for."""
+def _tell(supervisor: Connection, session: int) -> None:
+    """Whom to beat for, and that it need not be now. Nobody waits for a supervisor that does not
+    listen: it may be stopped."""
     with contextlib.suppress(OSError):  # it has died; the next look will show it
-        supervisor.send(session)
-    return session
+        if select.select([], [supervisor], [], 0)[1]:
+            supervisor.send(session)
 
 
 def _orphaned(supervisor: Connection) -> bool:

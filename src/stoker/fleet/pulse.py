@@ -1,14 +1,15 @@
 """The pulse: beats for worker processes that are too busy to do it themselves.
 
-It has a thread of its own, so that nothing else the supervisor does can hold it up. It looks at the
-sessions first, which costs next to nothing, and beats for those whose heart is late.
+It has a thread of its own, so that nothing else the supervisor does can hold it up. The workers
+tell their supervisor of each beat, so that the store is asked for nothing while all is well.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Mapping
 
 from stoker.desk import Desk
 
@@ -16,16 +17,24 @@ logger = logging.getLogger("stoker.fleet")
 
 
 class Pulse:
-    """Keeps sessions alive until it is stopped.
+    """Keeps sessions alive until it is stopped; `last_beats` says when each was heard of last.
 
-    A heart beats each quarter of the ttl. One that is half a beat late, and so has five eighths
-    left, is helped; then there is time for several more tries.
+    A heart beats each quarter of the ttl, and we look each eighth. Who has been silent for three
+    eighths is helped when half of the ttl is left; then there is time for several more tries.
     """
 
-    def __init__(self, desk: Desk, ttl: int, sessions: Callable[[], Iterable[int]]) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        ttl: int,
+        last_beats: Callable[[], Mapping[int, float]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._desk = desk
         self._ttl = ttl
-        self._sessions = sessions
+        self._last_beats = last_beats
+        self._clock = clock
+        self._helped: dict[int, float] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="stoker-pulse", daemon=True)
 
@@ -47,9 +56,12 @@ class Pulse:
 
     def help_the_late(self) -> list[int]:
         """Beat for the sessions that need it; which these were."""
-        late_at = self._desk.store.now() + self._ttl * 5 // 8
-        late = {each.id for each in self._desk.store.sessions() if each.expires_at <= late_at}
-        helped = [session for session in self._sessions() if session in late]
-        for session in helped:
+        beats = self._last_beats()
+        late_since = self._clock() - self._ttl * 3 / 8 / 1e6
+        known = {session: max(at, self._helped.get(session, at)) for session, at in beats.items()}
+        self._helped = {session: at for session, at in self._helped.items() if session in beats}
+        late = [session for session, at in known.items() if at <= late_since]
+        for session in late:
             self._desk.dispatch.beat(session, ttl=self._ttl)
-        return helped
+            self._helped[session] = self._clock()
+        return late

@@ -49,6 +49,7 @@ class _Member:
     def start(self) -> None:
         with self._hearing:
             self.session: int | None = None
+            self.heard_at = 0.0
             self.pipe, theirs = _SPAWN.Pipe()
         self.process: SpawnProcess = _SPAWN.Process(
             target=child.main, args=(self._reference, self._settings, theirs, self._log)
@@ -57,10 +58,10 @@ class _Member:
         theirs.close()
 
     def hear(self) -> int | None:
-        """Which session it has now, if it has told."""
+        """Which session it has now, if it has told. It does so with every beat."""
         with self._hearing, contextlib.suppress(EOFError, OSError):
             while self.pipe.poll():
-                self.session = self.pipe.recv()
+                self.session, self.heard_at = self.pipe.recv(), time.monotonic()
         return self.session
 
     def signal(self, number: int) -> None:
@@ -112,7 +113,7 @@ class Supervisor:
             members.append(_Member(self._reference, self._named(place), log))
         many = "1 process" if len(members) == 1 else f"{len(members)} processes"
         logger.info("serving %s with %s", ", ".join(self._settings.queues), many)
-        pulse = Pulse(app.desk, round(self._settings.ttl * 1e6), self._beatable)
+        pulse = Pulse(app.desk, round(self._settings.ttl * 1e6), self._last_beats)
         pulse.start()
         told = 0
         while any(member.process.is_alive() for member in members) or not self._stopping:
@@ -222,10 +223,14 @@ class Supervisor:
             logger.warning("session %d could not be closed: %s", session, error)
         member.session = None
 
-    def _beatable(self) -> list[int]:
-        """The sessions of workers that are there and not stopped."""
+    def _last_beats(self) -> dict[int, float]:
+        """The sessions of workers that are there and not stopped, and when each was heard of."""
         heard = [(member.hear(), member) for member in list(self._members)]
-        return [session for session, member in heard if session is not None and member.is_awake()]
+        return {
+            session: member.heard_at
+            for session, member in heard
+            if session is not None and member.is_awake()
+        }
 
 
 def _log_settings() -> child.Log:

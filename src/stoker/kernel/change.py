@@ -96,7 +96,7 @@ class Copies(Sequence[Job]):
 
 def kinds(jobs: Sequence[Job]) -> Sequence[Job]:
     """The same jobs, as far as they differ in more than their payloads."""
-    return (jobs.template,) if isinstance(jobs, Copies) else jobs
+    return (jobs.template,) if type(jobs) is Copies else jobs
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):

@@ -18,7 +18,7 @@ from stoker.errors import BadInput
 
 LONGEST_PATTERN = 256
 
-_WILDCARDS = "*?["
+_WILDCARDS = frozenset("*?[")
 
 
 class _Set(NamedTuple):
@@ -36,6 +36,8 @@ _NOTHING = _Set()
 
 def glob_matches(pattern: str, name: str) -> bool:
     """Whether the whole `name` fits `pattern`; takes at most len(pattern) * len(name) steps."""
+    if not is_glob(pattern):
+        return pattern == name
     tokens = _tokens(pattern)
     token = char = 0
     star, resume = -1, 0
@@ -58,7 +60,7 @@ def glob_matches(pattern: str, name: str) -> bool:
 
 def is_glob(text: str) -> bool:
     """Whether `text` holds a wildcard; without one it is a plain name that matches itself only."""
-    return any(wildcard in text for wildcard in _WILDCARDS)
+    return not _WILDCARDS.isdisjoint(text)
 
 
 def literal_prefix(pattern: str) -> str:

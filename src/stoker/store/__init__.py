@@ -79,6 +79,8 @@ class Beat(msgspec.Struct, frozen=True):
 
     alive: bool
     cancelled: tuple[int, ...] = ()
+    troubled: bool = False
+    """As `Store.troubled` says; only who lives and keeps watch is told."""
 
 
 class QueueView(msgspec.Struct, frozen=True):
@@ -179,14 +181,21 @@ class Store(Protocol):
     def enrol(self, session: Session, ttl: int) -> None:
         """Begin a worker's session."""
 
-    def beat(self, session: int, ttl: int) -> Beat:
-        """Keep a session alive; a dead one is not revived."""
+    def beat(self, session: int, ttl: int, *, watch: bool = False) -> Beat:
+        """Keep a session alive; a dead one is not revived.
+
+        Whoever keeps `watch` hears with the same answer whether there is any trouble.
+        """
 
     def retire(self, session: int) -> None:
         """End a session. What it still holds is lost at once."""
 
     def sessions(self) -> list[Session]:
         """All sessions that are on the books, dead ones included until they are retired."""
+
+    def troubled(self) -> bool:
+        """Is there anything for the night watch: a job that is Lost, Adrift or Forgettable, or a
+        session whose time is up?"""
 
     def hold(self, name: str, owner: str, ttl: int) -> bool:
         """Hold a named lock for a while, or prolong it; ttl 0 gives it up."""

@@ -272,7 +272,7 @@ class MemoryStore:
                 found = (job for job in jobs if self._is_adrift(job))
             else:
                 assert isinstance(query, Forgettable)
-                found = (job for job in jobs if job.ended and _is_past(job.until, now))
+                found = (job for job in jobs if _is_forgettable(job, now))
             return list(islice(found, query.limit))
 
     def _is_lost(self, job: Job, now: int) -> bool:
@@ -325,14 +325,15 @@ class MemoryStore:
             now = self.now()
             self._sessions[session.id] = _REPLACE(session, started_at=now, expires_at=now + ttl)
 
-    def beat(self, session: int, ttl: int) -> Beat:
+    def beat(self, session: int, ttl: int, *, watch: bool = False) -> Beat:
         with self._lock:
             now = self.now()
             if not self._alive(session, now):
                 return Beat(alive=False)
             self._sessions[session] = _REPLACE(self._sessions[session], expires_at=now + ttl)
             held = (j for j in self._jobs.values() if j.session == session and j.cancel_requested)
-            return Beat(alive=True, cancelled=tuple(sorted(job.id for job in held)))
+            cancelled = tuple(sorted(job.id for job in held))
+            return Beat(alive=True, cancelled=cancelled, troubled=watch and self.troubled())
 
     def retire(self, session: int) -> None:
         with self._lock:
@@ -341,6 +342,14 @@ class MemoryStore:
     def sessions(self) -> list[Session]:
         with self._lock:
             return sorted(self._sessions.values(), key=lambda session: session.id)
+
+    def troubled(self) -> bool:
+        with self._lock:
+            now = self.now()
+            return any(session.expires_at <= now for session in self._sessions.values()) or any(
+                self._is_lost(job, now) or self._is_adrift(job) or _is_forgettable(job, now)
+                for job in self._jobs.values()
+            )
 
     def _alive(self, session: int, now: int) -> bool:
         known = self._sessions.get(session)
@@ -378,6 +387,10 @@ def _matches(job: Job, query: Filter) -> bool:
         return False
     facts = ("queue", "name", "key", "parent_id", "session", "ref", "unique_key", "waits_for")
     return all(getattr(query, fact) in (None, getattr(job, fact)) for fact in facts)
+
+
+def _is_forgettable(job: Job, now: int) -> bool:
+    return job.ended and _is_past(job.until, now)
 
 
 def _is_past(moment: int | None, now: int) -> bool:

@@ -26,7 +26,8 @@ def open_store(url: str) -> Store:
     []
 
     `sqlite:///jobs.db` is a file in the working directory, `sqlite:////var/lib/jobs.db` one
-    anywhere. `?sync=normal` trades the last moments before a power cut for speed.
+    anywhere. `?sync=normal` trades the last moments before a power cut for speed;
+    `?library=sqlite3` uses the SQLite library of Python's own `sqlite3`, not that of apsw.
     `postgresql://user@host/database` is a PostgreSQL server; the jobs are in its schema `stoker`,
     or in another with `?schema=name`.
     `redis://host:6379/0` is a Redis or Valkey server, `redis+sentinel://host/service` one that
@@ -105,15 +106,17 @@ def _open_sqlite(url: str, path: str, options: dict[str, str]) -> Store:
     # Imported here, so that an engine's driver is needed only by those who use the engine.
     from stoker.store.sqlite import SqliteStore  # noqa: PLC0415
     from stoker.store.sqlite.driver import Sync  # noqa: PLC0415
+    from stoker.store.sqlite.library import NAMES  # noqa: PLC0415
 
     file = _file(path)
     sync = options.pop("sync", "full")
-    if not file or options or sync not in ("full", "normal"):
+    library = options.pop("library", None)
+    if not file or options or sync not in ("full", "normal") or library not in (None, *NAMES):
         raise BadInput(
             f"cannot read {url!r}; write sqlite:///jobs.db, with ?sync=full or ?sync=normal "
-            "behind it if you like"
+            "behind it if you like, and ?library=apsw or ?library=sqlite3"
         )
-    return SqliteStore(file, sync=Sync(sync))
+    return SqliteStore(file, sync=Sync(sync), library=library)
 
 
 def _open_postgres(url: str, _path: str, _options: dict[str, str]) -> Store:

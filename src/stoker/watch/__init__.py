@@ -43,6 +43,12 @@ def run_chores(
             give_up_turn(clerk, owner)
 
 
+def tidy_up(clerk: Clerk, owner: str, *, turn: int) -> None:
+    """Tidy the store, unless it is somebody else's turn; the turn is kept."""
+    if clerk.store.hold("chores", owner, turn):
+        clerk.store.tidy()
+
+
 def give_up_turn(clerk: Clerk, owner: str) -> None:
     """Let somebody else do the chores."""
     clerk.store.hold("chores", owner, 0)

@@ -46,8 +46,11 @@ class JsonCodec:
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         self._name = name
         self._signature, hints = _signature(function)
+        parameters = self._signature.parameters.values()
+        self._by_place = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
+        self._by_name = all(p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) for p in parameters)
         fields: list[tuple[str, Any, Any]] = []
-        for parameter in self._signature.parameters.values():
+        for parameter in parameters:
             hint = _hint(parameter, hints.get(parameter.name, Any))
             # A default is left to the function itself, so that changing it there is enough.
             needed = parameter.default is parameter.empty and parameter.kind not in _FREE
@@ -57,43 +60,39 @@ class JsonCodec:
             self._type = msgspec.defstruct(
                 f"Arguments_{function.__name__}",
                 fields,
-                kw_only=True,
+                kw_only=not self._by_place,
                 forbid_unknown_fields=True,
             )
             self._read = msgspec.json.Decoder(self._type).decode
-        except TypeError as error:
+        except (TypeError, NameError) as error:
             raise BadInput(
                 f"the task {name!r} has a parameter that cannot travel as JSON: {error}"
             ) from error
-        parameters = self._signature.parameters.values()
-        self._by_name = all(p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) for p in parameters)
-        self._places = [p.name for p in parameters]
-        by_place = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
-        required = sum(p.default is p.empty for p in parameters)
-        self._usual_counts = range(required, len(fields) + 1) if by_place else range(0)
+        self._all_needed = all(default is msgspec.NODEFAULT for _, _, default in fields)
         self._empty = not fields
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         try:
-            named = self._named(args, kwargs)
-        except TypeError as error:
-            raise BadInput(
-                f"the task {self._name!r} cannot be called like this: {error}"
-            ) from error
-        try:
-            payload = _ENCODE(named)
+            given = self._type(*args, **kwargs) if self._by_place else self._named(args, kwargs)
+            payload = _ENCODE(given)
         except (TypeError, ValueError, RecursionError) as error:
-            raise BadInput(
-                f"{_culprit(named)} of the task {self._name!r} cannot travel as JSON: {error}"
-            ) from error
+            raise self._refusal(args, kwargs, error) from error
         self._check(payload)
         return payload
 
     def _named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
         """The arguments by the names of their parameters."""
-        if not kwargs and len(args) in self._usual_counts:
-            return dict(zip(self._places, args, strict=False))  # the rest has defaults
         return self._signature.bind(*args, **kwargs).arguments
+
+    def _refusal(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], error: Exception
+    ) -> BadInput:
+        """What is wrong with a call: that it is none, or one of its values."""
+        try:
+            culprit = _culprit(self._named(args, kwargs))
+        except TypeError as misfit:
+            return BadInput(f"the task {self._name!r} cannot be called like this: {misfit}")
+        return BadInput(f"{culprit} of the task {self._name!r} cannot travel as JSON: {error}")
 
     def _check(self, payload: bytes) -> Any:
         try:
@@ -109,11 +108,9 @@ class JsonCodec:
         if payload.lstrip()[:1] == b"[":
             payload = self._from_list(payload)
         given = self._check(payload)
-        values = {
-            name: getattr(given, name)
-            for name in self._type.__struct_fields__
-            if getattr(given, name) is not msgspec.UNSET
-        }
+        values = msgspec.structs.asdict(given)
+        if not self._all_needed:
+            values = {name: value for name, value in values.items() if value is not msgspec.UNSET}
         if self._by_name:
             return (), values
         bound = inspect.BoundArguments(self._signature, OrderedDict(values))

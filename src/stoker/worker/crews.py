@@ -12,7 +12,9 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from stoker.kernel.outcome import Outcome
 from stoker.worker.context import Context, StopReason
@@ -20,7 +22,7 @@ from stoker.worker.performing import Performer
 from stoker.worker.tasks import Definition
 
 
-class Assignment(NamedTuple):
+class Assignment(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A job in hand: what is to be run, and how to reach it while it runs."""
 
     task: Definition
@@ -56,8 +58,8 @@ class Runs(Protocol):
 class ThreadCrew:
     """Sync handlers, each runner a thread.
 
-    A runner that finds more to do than it has taken wakes one other: handlers that are over in
-    no time are run by a few threads, without switching between many.
+    A runner that finds more to do than it has taken wakes one other, unless one is on its way:
+    handlers that are over in no time are run by a few threads, without switching between many.
     """
 
     def __init__(self, performer: Runs, runners: int, done: Done) -> None:
@@ -65,9 +67,10 @@ class ThreadCrew:
         self._done = done
         self._inbox: deque[Assignment] = deque()
         self._asleep: deque[threading.Lock] = deque()
+        self._on_its_way = False
         self._hired = itertools.count(1)
         self._entrusted: set[Assignment] = set()
-        self._closed = False
+        self._closed = threading.Event()
         for _ in range(runners):
             self._hire()
 
@@ -81,31 +84,39 @@ class ThreadCrew:
         self._wake_one()
 
     def _run(self) -> None:
-        while (assignment := self._next()) is not None:
+        bell = threading.Lock()
+        bell.acquire()
+        while (assignment := self._next(bell)) is not None:
             outcome = self._performer.run(assignment.task, assignment.context)
             if not self._discharged(assignment):
                 return  # somebody else was hired in this runner's place
             self._done(assignment, outcome)
 
-    def _next(self) -> Assignment | None:
+    def _next(self, bell: threading.Lock) -> Assignment | None:
         """What to do next, however long it takes to come; None: go home."""
-        bell = threading.Lock()
-        while not self._closed:
+        while not self._closed.is_set():
             assignment = _taken(self._inbox)
             if self._inbox:
                 self._wake_one()
             if assignment is not None:
                 return assignment
-            bell.acquire(blocking=False)
             self._asleep.append(bell)
-            if self._inbox or self._closed:
+            if self._closed.is_set():
+                break
+            if self._inbox:
                 self._wake_one()  # it came while we went to sleep; whoever wakes will see to it
             bell.acquire()
+            self._on_its_way = False
         return None
 
     def _wake_one(self) -> None:
+        """Whoever is on its way will wake the next one, if there is more to do than one can."""
+        if self._on_its_way:
+            return
         with contextlib.suppress(IndexError):
-            self._asleep.pop().release()
+            bell = self._asleep.pop()
+            self._on_its_way = True
+            bell.release()
 
     def _discharged(self, assignment: Assignment) -> bool:
         try:
@@ -126,9 +137,10 @@ class ThreadCrew:
         return False
 
     def close(self) -> None:
-        self._closed = True
-        while self._asleep:
-            self._wake_one()
+        self._closed.set()
+        with contextlib.suppress(IndexError):
+            while True:
+                self._asleep.pop().release()
 
 
 def _taken(inbox: deque[Assignment]) -> Assignment | None:

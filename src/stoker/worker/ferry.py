@@ -69,6 +69,8 @@ class Ferry:
         self._woken = False
         self._asleep = False
         self._asked_at = 0
+        self._due_at: int | None = 0
+        """When the next job falls due, as far as was heard. A moment that is past says nothing."""
         self._stopping = False
         self._pace = _Pace()
 
@@ -132,9 +134,10 @@ class Ferry:
                 if troubles and self.accepting:
                     self._adopt()
                 self._hear(ear.wait(0))
-                busy = self._trip()
+                self._woken = False  # whatever was rung for until now, this trip will find
+                granted = self._trip()
                 troubles = 0
-                if not busy and not self._stopping:
+                if not granted and not self._stopping:
                     self._sleep(ear)
             except Exception as error:  # noqa: BLE001 - whatever it is, the worker goes on
                 pause = _TROUBLE_PAUSES[min(troubles, len(_TROUBLE_PAUSES) - 1)]
@@ -152,6 +155,7 @@ class Ferry:
             self._heart.look()
         if any(glob_matches(queue, name) for name in rung for queue in self._queues):
             self._woken = True
+            self._due_at = 0
 
     def _adopt(self) -> None:
         """What is ours by the books and not in our hands: the answer to a claim was lost."""
@@ -164,7 +168,7 @@ class Ferry:
         self._hand_out(self._desk.dispatch.granted(strays))
 
     def _trip(self) -> bool:
-        """One trip; was there anything to carry?"""
+        """One trip; did it bring anything? Then there may be more."""
         cargo = [self._outbox.popleft() for _ in range(len(self._outbox))]
         told = [(job, outcome) for job, outcome in cargo if outcome is not None]
         try:
@@ -175,7 +179,7 @@ class Ferry:
         self.finished += len(cargo)
         self._pace.count(sum(not isinstance(outcome, Released) for _, outcome in cargo))
         self._hand_out(granted)
-        return bool(cargo or granted)
+        return bool(granted)
 
     def _room(self) -> int:
         if not self.accepting or self._stopping:
@@ -251,10 +255,12 @@ class Ferry:
 
     def _sleep(self, ear: Listener) -> None:
         """Until a ring, an outcome, the next due job or the next look."""
+        if not self._may_sleep():
+            return
         deadline = time.monotonic() + self._sleep_seconds()
         self._asleep = True
         try:
-            while not self._woken and not self._outbox:
+            while self._may_sleep():
                 left = deadline - time.monotonic()
                 if left <= 0:
                     if self._is_crowded():
@@ -263,7 +269,9 @@ class Ferry:
                 self._hear(ear.wait(left))
         finally:
             self._asleep = False
-            self._woken = False
+
+    def _may_sleep(self) -> bool:
+        return not self._woken and not self._outbox
 
     def _is_crowded(self) -> bool:
         return len(self.in_hand) > self._concurrency
@@ -273,11 +281,16 @@ class Ferry:
             return 2 * _AHEAD_SECONDS
         if not self._room():
             return _LONGEST_SLEEP
-        names = self._desk.dispatch.named(self._queues)
-        due_at = self._desk.store.next_due(names, after=self._asked_at)
-        if due_at is None:
-            return _LONGEST_SLEEP
-        return min(_LONGEST_SLEEP, max(0.0, (due_at - self._desk.store.now()) / 1e6))
+        due_at, now = self._next_due(), self._desk.store.now()
+        return _LONGEST_SLEEP if due_at is None else min(_LONGEST_SLEEP, (due_at - now) / 1e6)
+
+    def _next_due(self) -> int | None:
+        """Asked for again when a ring said that it has changed, or it has come. If a ring was lost
+        the job is found with the next look, a little late."""
+        if self._due_at is not None and self._due_at <= self._desk.store.now():
+            names = self._desk.dispatch.named(self._queues)
+            self._due_at = self._desk.store.next_due(names, after=self._asked_at)
+        return self._due_at
 
 
 class _Pace:

@@ -1,5 +1,7 @@
 """The worker's heart: says that it lives, hears what is to stop, and watches the clock.
 
+With the same beat it hears whether there are chores to do, so that nobody has to ask for that.
+
 A session whose beats fail for too long is taken for dead by everybody else, so it is by us: the
 handlers are asked to end before their jobs can run a second time elsewhere.
 """
@@ -19,6 +21,13 @@ from stoker.worker.crews import Assignment
 logger = logging.getLogger("stoker.worker")
 
 _WATCH_SECONDS = 0.25
+_LONGEST_PAUSE = 2.0
+"""Between two beats, however long a session lasts: schedules tick with the chores."""
+
+
+def pause_between_beats(ttl: float) -> float:
+    """How often a heart beats whose session would last so long without; both in seconds."""
+    return min(ttl / 4, _LONGEST_PAUSE)
 
 
 class Heart:
@@ -32,12 +41,16 @@ class Heart:
         describe: Callable[[], tuple[str, str]],
         in_hand: Callable[[], Iterable[Assignment]],
         end: Callable[[Assignment, StopReason], None],
+        on_trouble: Callable[[], None] | None,
     ) -> None:
         self._desk = desk
         self._ttl = ttl
         self._describe = describe
         self._in_hand = in_hand
         self._end = end
+        self._on_trouble = on_trouble
+        self.on_beat: Callable[[int], None] | None = None
+        """Told of each beat that got through, with the session it was for."""
         self._hurry = threading.Event()
         self._stopping = False
         self._lock = threading.Lock()
@@ -59,7 +72,7 @@ class Heart:
 
     def run(self) -> None:
         """Beat until stopped; between beats look for jobs that ran out of time."""
-        beat_every = self._ttl / 4 / 1e6
+        beat_every = pause_between_beats(self._ttl / 1e6)
         next_beat = 0.0
         while not self._stopping:
             now = time.monotonic()
@@ -73,7 +86,8 @@ class Heart:
     def _beat(self) -> None:
         session = self.session
         try:
-            beat = self._desk.dispatch.beat(session, ttl=self._ttl)
+            watch = self._on_trouble is not None
+            beat = self._desk.dispatch.beat(session, ttl=self._ttl, watch=watch)
         except Exception as error:  # noqa: BLE001 - a heart that stops kills more than one job
             logger.warning("the heartbeat did not get through: %s", error)
             if time.monotonic() - self._beaten > self._ttl * 0.9 / 1e6:
@@ -83,6 +97,10 @@ class Heart:
         if not beat.alive:
             self.lose(session)
             return
+        if self.on_beat is not None:
+            self.on_beat(session)
+        if beat.troubled and self._on_trouble is not None:
+            self._on_trouble()
         cancelled = set(beat.cancelled)
         for assignment in self._in_hand():
             if assignment.context.job.id in cancelled:
@@ -100,6 +118,7 @@ class Heart:
             try:
                 self.session = self._open()
                 self._beaten = time.monotonic()
+                self._hurry.set()  # so that whoever is told of beats knows it at once
             except StoreError as error:
                 logger.warning("cannot open a new session yet: %s", error)
 

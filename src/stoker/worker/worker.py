@@ -8,7 +8,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -19,7 +19,7 @@ from stoker.watch.rounds import Rounds
 from stoker.worker.context import StopReason
 from stoker.worker.crews import Assignment, Crew, LoopCrew, ThreadCrew
 from stoker.worker.ferry import Ferry
-from stoker.worker.heart import Heart
+from stoker.worker.heart import Heart, pause_between_beats
 from stoker.worker.performing import Middleware, Performer, stopped
 from stoker.worker.processes import ProcessCrew
 from stoker.worker.tasks import Definition, Place, Tasks
@@ -81,12 +81,14 @@ class Worker:
         self._performer = Performer(desk.store.now, middleware)
         self._crews: dict[Place, Crew] = {}
         self._owner = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._trouble = threading.Event()
         self._heart = Heart(
             desk,
             round(settings.ttl * 1e6),
             describe=self._describe,
             in_hand=lambda: list(self._ferry.in_hand),
             end=self._end,
+            on_trouble=self._trouble.set if settings.chores else None,
         )
         self._ferry = Ferry(
             desk,
@@ -109,6 +111,10 @@ class Worker:
     def finished(self) -> int:
         """How many jobs have been carried back."""
         return self._ferry.finished
+
+    def tell_of_beats(self, hear: Callable[[int], None]) -> None:
+        """Have somebody told of each heartbeat that gets through, with the session it is for."""
+        self._heart.on_beat = hear
 
     def start(self) -> None:
         """Begin to work, in threads of its own."""
@@ -142,6 +148,7 @@ class Worker:
         self._ferry.stop()
         self._heart.stop()
         self._over.set()
+        self._trouble.set()
         for thread in self._threads:
             thread.join(timeout=10)
         for crew in self._crews.values():
@@ -180,13 +187,19 @@ class Worker:
             self._ferry.done(assignment, stopped(assignment.context.job, reason))
 
     def _do_chores(self) -> None:
-        every = min(self.settings.ttl / 4, 2.0)
+        every = pause_between_beats(self.settings.ttl)
         rounds = Rounds(self._desk.clerk, self._owner, every=round(every * 1e6))
-        while not self._over.wait(every):
+        while (troubled := self._hear_of_trouble(every)) is not None:
             try:
-                rounds.make()
+                rounds.make(troubled=troubled)
             except Exception as error:  # noqa: BLE001 - there will be others to do
                 logger.warning("the chores did not get done: %s", error)
+
+    def _hear_of_trouble(self, seconds: float) -> bool | None:
+        """Has a beat told of trouble, until now or within this time? None: we are to end."""
+        troubled = self._trouble.wait(seconds)
+        self._trouble.clear()
+        return None if self._over.is_set() else troubled
 
     def _describe(self) -> tuple[str, str]:
         name = self.settings.name or self._owner

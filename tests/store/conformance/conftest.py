@@ -7,7 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from stoker.store import Store
+from tests.engines import ENGINES_AND_LIBRARIES, VirtualClock
 from tests.store.conformance.acts import counted, surveyed
+
+
+@pytest.fixture(params=sorted(ENGINES_AND_LIBRARIES))
+def store(request: pytest.FixtureRequest, clock: VirtualClock) -> Iterator[Store]:
+    """Every test here runs once on each engine."""
+    with ENGINES_AND_LIBRARIES[request.param](clock) as store:
+        yield store
 
 
 @pytest.fixture(autouse=True)

@@ -271,7 +271,7 @@ def test_a_connection_that_leads_elsewhere_is_refused(app: Stoker, server: Serve
 @pytest.mark.parametrize(
     ("connection", "words"),
     [
-        (sqlite3.connect(":memory:"), "a connection of Python's sqlite3 cannot be shared"),
+        (sqlite3.connect(":memory:"), "a Connection is no connection that can be used here"),
         ("postgresql://localhost", "a str is no connection"),
     ],
 )

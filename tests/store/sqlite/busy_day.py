@@ -88,6 +88,7 @@ def meddle(desk: Desk, clock: VirtualClock) -> None:
 
 def lose_a_worker(desk: Desk, clock: VirtualClock) -> None:
     clock.pass_(120)
+    desk.store.troubled()
     run_chores(desk.clerk, "watch")
 
 

@@ -24,6 +24,7 @@ from stoker.store.sqlite.driver import Sync
 from tests.engines import SECOND, VirtualClock
 from tests.model.sqlite_books import assert_books_balance
 from tests.store.sqlite.busy_day import desk_at
+from tests.store.sqlite.connections import reader, writer
 from tests.store.sqlite.process import Process
 
 THREADS = 16
@@ -51,9 +52,9 @@ def commits_counted(store: SqliteStore) -> Iterator[list[str]]:
             made.append(sql)
         return True
 
-    store._writer.exec_trace = count
+    writer(store).exec_trace = count
     yield made
-    store._writer.exec_trace = None
+    writer(store).exec_trace = None
 
 
 class CountedLine(deque[_Call]):
@@ -153,9 +154,9 @@ def meanwhile(store: SqliteStore, statement: str, act: Callable[[], None]) -> It
             acts.pop()()
         return True
 
-    store._reader.exec_trace = listen
+    reader(store).exec_trace = listen
     yield
-    store._reader.exec_trace = None
+    reader(store).exec_trace = None
     assert not acts
 
 

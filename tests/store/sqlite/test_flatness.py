@@ -19,6 +19,7 @@ from stoker.store.sqlite import SqliteStore
 from stoker.store.sqlite.driver import Sync
 from tests.engines import START, VirtualClock
 from tests.store.sqlite.busy_day import desk_at
+from tests.store.sqlite.connections import reader, writer
 
 BATCH = 10_000
 DAY = 24 * 3600 * 1_000_000
@@ -120,6 +121,10 @@ def look_for_the_old(desk: Desk) -> None:
     assert desk.store.find(Forgettable()) == []
 
 
+def look_for_trouble(desk: Desk) -> None:
+    assert not desk.store.troubled()
+
+
 def ask_for_the_next_due(desk: Desk) -> None:
     assert desk.store.next_due(["q"]) in (None, START + DAY)
 
@@ -155,22 +160,24 @@ CASES = [
     Case(many_lanes, claim_ten, 20, 1000),
     Case(many_other_queues, claim_ten, 10, 1000),
     Case(many_running, look_for_the_lost, 100, 20_000),
+    Case(many_running, look_for_trouble, 100, 5000),
     Case(many_running, claim_and_finish, 100, 20_000),
     Case(many_kept, look_for_the_old, 10, 1000),
     Case(many_kept, look_for_the_adrift, 10, 1000),
+    Case(many_kept, look_for_trouble, 10, 1000),
 ]
 
 
 def steps_of(store: SqliteStore, act: Callable[[], None]) -> int:
     """How many steps SQLite takes for it."""
     taken: list[int] = []
-    for connection in (store._writer, store._reader):
+    for connection in (writer(store), reader(store)):
         connection.trace_v2(
             apsw.SQLITE_TRACE_PROFILE,
             lambda event: taken.append(event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]),
         )
     act()
-    for connection in (store._writer, store._reader):
+    for connection in (writer(store), reader(store)):
         connection.trace_v2(0, None)
     return sum(taken)
 
@@ -198,7 +205,7 @@ def test_a_call_costs_the_same_however_much_there_is_that_does_not_concern_it(
 
 def test_the_measure_notices_a_cost_that_grows(store: SqliteStore) -> None:
     def count_all() -> None:
-        store._reader.execute("SELECT count(*) FROM job WHERE name = ?", ("x",)).fetchall()
+        reader(store).execute("SELECT count(*) FROM job WHERE name = ?", ("x",)).fetchall()
 
     desk = desk_at(store)
     fill(desk, 100)

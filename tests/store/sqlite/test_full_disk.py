@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -120,17 +118,3 @@ def test_a_file_for_which_there_is_no_room_is_not_made_by_halves(
         store = SqliteStore(path, clock=clock)
         assert desk_at(store).intake.enqueue(Job("q")).id == 1
         store.close()
-
-
-def test_the_gate_works_when_there_is_no_room_for_the_name_of_who_holds_it(
-    store: SqliteStore, path: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_room(*_: object) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    other = SqliteStore(path, clock=clock, gate_timeout=0.1)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "pwrite", no_room)
-        desk_at(store).intake.enqueue(Job("q"))
-    assert desk_at(other).intake.enqueue(Job("q")).id == 2
-    other.close()

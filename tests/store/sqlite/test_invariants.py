@@ -10,6 +10,7 @@ import pytest
 from stoker.kernel.job import Job
 from stoker.store.sqlite import SqliteStore
 from tests.store.sqlite.busy_day import desk_at
+from tests.store.sqlite.connections import reader, writer
 
 CONTRADICTIONS = {
     # of a job
@@ -54,7 +55,7 @@ TWINS = {
 def connection(store: SqliteStore) -> apsw.Connection:
     """The writer's connection, with two queued jobs in two queues."""
     desk_at(store).intake.enqueue_many([Job("q"), Job("r")])
-    return store._writer
+    return writer(store)
 
 
 def checks_in(schema: str) -> set[str]:
@@ -151,4 +152,4 @@ def test_no_number_of_a_queue_is_given_twice_even_when_it_is_gone(store: SqliteS
     store.tidy()
     assert store.survey() == []
     desk.intake.enqueue(Job("second"))
-    assert store._reader.execute("SELECT id FROM queue").get == 2
+    assert reader(store).execute("SELECT id FROM queue").get == 2

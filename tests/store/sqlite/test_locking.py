@@ -21,8 +21,9 @@ from stoker.errors import (
 )
 from stoker.kernel.job import Job, State
 from stoker.store.sqlite import SqliteStore
-from stoker.store.sqlite.driver import troubles
+from stoker.store.sqlite.driver import File, Sync
 from stoker.store.sqlite.gate import Gate
+from stoker.store.sqlite.library import library_named
 from tests.engines import VirtualClock
 from tests.store.sqlite.busy_day import desk_at
 from tests.store.sqlite.process import Process
@@ -120,6 +121,18 @@ def test_who_waits_too_long_at_the_gate_is_told_who_holds_it(hasty: SqliteStore)
         assert desk.intake.enqueue(Job("q")).id == 1
 
 
+def test_where_the_system_does_not_tell_the_holder_of_the_gate_has_no_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stoker.store.sqlite.gate._ALL_LOCKS", tmp_path / "nowhere")
+    path = os.fspath(tmp_path / "gate")
+    first, second = Gate(path, SOON), Gate(path, SOON)
+    with first, pytest.raises(StoreLocked, match=r"^another process has held "), second:
+        pass
+    first.close()
+    second.close()
+
+
 def test_the_gate_of_a_process_that_died_is_open(hasty: SqliteStore) -> None:
     die_inside = """
         store = SqliteStore(sys.argv[1])
@@ -151,7 +164,7 @@ def test_a_turn_that_was_given_up_does_not_open_the_gate_for_others(tmp_path: Pa
 
 def test_turns_that_come_are_taken_in_line(tmp_path: Path) -> None:
     path = os.fspath(tmp_path / "gate")
-    patient = Gate(path, LATE)
+    patient, hasty = Gate(path, LATE), Gate(path, SOON)
     with Process(
         """
         from stoker.store.sqlite.gate import Gate
@@ -164,9 +177,10 @@ def test_turns_that_come_are_taken_in_line(tmp_path: Path) -> None:
     ) as other:
         assert other.hear() == "held"
         other.tell("leave")
-        with patient:
-            assert int(os.pread(patient._file, 20, 0)) == os.getpid()
+        with patient, pytest.raises(StoreLocked, match=f"process {os.getpid()} has held"), hasty:
+            pass
     patient.close()
+    hasty.close()
 
 
 # -- closing -------------------------------------------------------------------------------
@@ -216,6 +230,10 @@ def test_the_last_one_out_leaves_a_single_file_with_everything_in_it(
 # -- words ---------------------------------------------------------------------------------
 
 
+def the_file(library: str = "apsw") -> File:
+    return File("the-file", library_named(library), Sync.FULL, busy_timeout=0)
+
+
 @pytest.mark.parametrize(
     ("number", "kind"),
     [
@@ -229,7 +247,7 @@ def test_the_last_one_out_leaves_a_single_file_with_everything_in_it(
     ],
 )
 def test_errors_of_the_system_are_told_in_our_words(number: int, kind: type[StoreError]) -> None:
-    with pytest.raises(kind, match="the-file"), troubles("the-file"):
+    with pytest.raises(kind, match="the-file"), the_file().troubles():
         raise OSError(number, os.strerror(number))
 
 
@@ -246,6 +264,6 @@ def test_errors_of_the_system_are_told_in_our_words(number: int, kind: type[Stor
 def test_errors_of_sqlite_are_told_in_our_words(
     error: type[apsw.Error], kind: type[StoreError]
 ) -> None:
-    with pytest.raises(kind, match="the-file") as told, troubles("the-file"):
+    with pytest.raises(kind, match="the-file") as told, the_file().troubles():
         raise error("in its own words")
     assert type(told.value) is kind

@@ -16,6 +16,7 @@ from stoker.errors import StoreCorrupt, StoreError, StoreReadOnly, StoreTooNew, 
 from stoker.kernel.job import Job
 from stoker.kernel.policy import Policy
 from stoker.store.sqlite import SqliteStore
+from stoker.store.sqlite.library import NAMES
 from tests.engines import SECOND, VirtualClock
 from tests.store.sqlite.busy_day import desk_at
 from tests.store.sqlite.disk import Write, disk_in_use
@@ -255,12 +256,13 @@ def without_privileges() -> Iterator[Path]:
             os.seteuid(0)
 
 
-def test_a_file_one_may_only_read_is_refused() -> None:
+@pytest.mark.parametrize("library", NAMES)
+def test_a_file_one_may_only_read_is_refused(library: str) -> None:
     with without_privileges() as folder:
         use(folder / "jobs.db")
         (folder / "jobs.db").chmod(0o400)
         with pytest.raises(StoreReadOnly, match="check the permissions"):
-            SqliteStore(folder / "jobs.db")
+            SqliteStore(folder / "jobs.db", library=library)
 
 
 @pytest.mark.parametrize("gone", [[], ["jobs.db-gate"], ["jobs.db", "jobs.db-gate"]])

@@ -18,6 +18,7 @@ from stoker.store.sqlite import SqliteStore
 from stoker.store.sqlite.rows import BARE_COLUMNS, COLUMNS
 from tests.engines import VirtualClock
 from tests.store.sqlite.busy_day import STEPS, desk_at
+from tests.store.sqlite.connections import reader, writer
 
 PACKAGE = "stoker.store.sqlite.sql"
 
@@ -141,19 +142,19 @@ def sorts(steps: list[str]) -> bool:
 
 @pytest.mark.parametrize("name", HOT)
 def test_a_hot_statement_goes_by_its_index(name: str, store: SqliteStore) -> None:
-    assert plan(store._writer, named_statements()[name]) == HOT[name]
+    assert plan(writer(store), named_statements()[name]) == HOT[name]
 
 
 @pytest.mark.parametrize("name", SEARCHES)
 def test_every_part_of_a_hot_statement_goes_by_its_index(name: str, store: SqliteStore) -> None:
-    steps = plan(store._reader, named_statements()[name])
+    steps = plan(reader(store), named_statements()[name])
     found = [re.match(r"SEARCH job USING (?:COVERING )?INDEX (.*)", step) for step in steps]
     assert {search[1] for search in found if search} == SEARCHES[name]
 
 
 @pytest.mark.parametrize("value", [None, 0, 2**62, "text", b"bytes"])
 def test_no_bound_value_changes_a_plan(value: Any, store: SqliteStore) -> None:
-    for connection in (store._writer, store._reader):
+    for connection in (writer(store), reader(store)):
         changed = [
             name
             for name, expected in HOT.items()
@@ -164,7 +165,7 @@ def test_no_bound_value_changes_a_plan(value: Any, store: SqliteStore) -> None:
 
 def everyday_plans(store: SqliteStore) -> dict[str, list[str]]:
     return {
-        name: plan(store._writer, sql)
+        name: plan(writer(store), sql)
         for name, sql in named_statements().items()
         if name not in MAY_LOOK_AT_EVERYTHING
     }
@@ -182,10 +183,10 @@ def test_no_named_statement_sorts(store: SqliteStore) -> None:
 
 
 def test_the_scan_of_a_new_statement_is_noticed(store: SqliteStore) -> None:
-    assert scans(plan(store._writer, "SELECT id FROM job WHERE name = ?")) == ["SCAN job"]
+    assert scans(plan(writer(store), "SELECT id FROM job WHERE name = ?")) == ["SCAN job"]
     aliased = "SELECT old.id FROM job AS old WHERE old.created_at < ? ORDER BY old.due_at"
-    assert scans(plan(store._writer, aliased)) == ["SCAN old"]
-    assert sorts(plan(store._writer, aliased))
+    assert scans(plan(writer(store), aliased)) == ["SCAN old"]
+    assert sorts(plan(writer(store), aliased))
 
 
 def is_a_filter(sql: str) -> bool:
@@ -212,11 +213,11 @@ def overheard(*connections: apsw.Connection) -> Iterator[dict[str, Any]]:
 def test_no_statement_of_a_whole_day_looks_at_all_jobs_or_sorts(
     store: SqliteStore, clock: VirtualClock
 ) -> None:
-    with overheard(store._writer, store._reader) as heard:
+    with overheard(writer(store), reader(store)) as heard:
         for step in STEPS:
             step(desk_at(store), clock)
     plans = {
-        sql: explained(store._writer, sql, values)
+        sql: explained(writer(store), sql, values)
         for sql, values in heard.items()
         if re.search(r"\bjob\b", sql)
     }

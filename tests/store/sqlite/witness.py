@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import apsw
-
 from stoker.store import Filter, Store
 from stoker.store.clock import Clock
 from stoker.store.sqlite import SqliteStore
 from stoker.store.sqlite.driver import Sync
+from stoker.store.sqlite.library import Connection
 from tests.model.sqlite_books import assert_books_balance
 
 Contents = tuple[object, ...]
@@ -33,7 +32,7 @@ class Witness(SqliteStore):
         acknowledge(contents(self))
 
     @contextmanager
-    def _writing(self) -> Iterator[apsw.Connection]:
+    def _writing(self) -> Iterator[Connection]:
         try:
             with super()._writing() as connection:
                 yield connection

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from threading import Event, Thread
 
 from stoker.desk import Desk
 from stoker.desk.clerk import Decision
@@ -22,21 +21,18 @@ from stoker.doors.bedrock.leases import Copies, LeaseWatch
 from stoker.doors.bedrock.protocol import Reply
 from stoker.doors.bedrock.refusals import TROUBLE, refusal_for
 from stoker.doors.bedrock.waiting import Client, Seeker, Waiting
+from stoker.doors.ear import Ear
 from stoker.doors.gather import Gatherer
 from stoker.errors import NotFound, StokerError
 from stoker.kernel.job import RUNNING, Job
-from stoker.store.bell import Listener
 from stoker.watch.recover import recover
 
 logger = logging.getLogger("stoker.bedrock")
 
 _ERRAND_THREADS = 16
-_LISTEN = 1.0
 _LOOK = 5.0
 _DRAIN = 0.01
 _DONE = Reply(wrote=True)
-_WAKE_UP = "!bedrock"
-"""A ring that is nobody's queue: for an ear that is to stop listening."""
 
 
 class Counter:
@@ -57,11 +53,8 @@ class Counter:
         self._returning: Gatherer[Sequence[Job], None] = Gatherer(self._pool, self._take_back)
         self._waiting = Waiting(self._claiming.call, self.give_back, desk.store.now)
         self._leases = LeaseWatch(desk.store.now, self._lease_ended)
-        self._over = Event()
-        self._ear = Thread(target=self._listen, name="stoker-bedrock-ear", daemon=True)
         self._look_again = self._loop.call_later(_LOOK, self._look_around)
-        self._listener: Listener = desk.store.bell.listen()  # no ring is missed from here on
-        self._ear.start()
+        self._ear = Ear(desk.store.bell, self._waiting.rung, "stoker-bedrock")
 
     def carry_out(self, intent: Intent, client: Client) -> Seeker | None:
         """Do what is to be done and answer, now or later. Gives who is to be told if the client
@@ -113,9 +106,7 @@ class Counter:
             await asyncio.sleep(_DRAIN)
         if self._issue.troubled:
             await self._loop.run_in_executor(self._errands, self._put_right)
-        self._over.set()
-        self._desk.store.bell.ring([_WAKE_UP])
-        await self._loop.run_in_executor(self._errands, self._ear.join)
+        await self._ear.close()
         self._pool.shutdown()
         self._errands.shutdown()
 
@@ -181,15 +172,6 @@ class Counter:
         self._loop.call_soon_threadsafe(self._back, client, reply)
 
     # -- hints that there is work ----------------------------------------------------------
-
-    def _listen(self) -> None:
-        try:
-            while not self._over.is_set():
-                names = self._listener.wait(_LISTEN)
-                if names:
-                    self._tell(names)
-        finally:
-            self._listener.close()
 
     def _tell(self, names: Iterable[str]) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more

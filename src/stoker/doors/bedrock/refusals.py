@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stoker.errors import BadInput, NotFound, Refused, StokerError, StoreError
+from stoker.errors import BadInput, NotFound, Refused, Scattered, StokerError, StoreError
 
 
 class Refusal(Refused):
@@ -78,6 +78,7 @@ ABORTED = "556 Aborted"
 
 # What the desk may say, where a command has no line of its own for it. The first that fits counts.
 _BY_KIND: Mapping[type[StokerError], str] = {
+    Scattered: "405 Not possible in one step with this store",
     BadInput: "402 Malformed attribute",
     NotFound: NO_SUCH_JOB,
     StoreError: TROUBLE,

@@ -7,6 +7,7 @@ from typing import Any
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from stoker.doors.http.envelope import Envelope
 from stoker.doors.http.settings import Settings
 
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -25,7 +26,7 @@ class _Guarded(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     _head = 0
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+        super().connection_made(Envelope(transport, self.loop))
         self._expect(self.limits.head_seconds)
 
     def data_received(self, data: bytes) -> None:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
-from threading import Event, Thread
+from itertools import islice
 from typing import NamedTuple, ParamSpec, TypeVar
 
 from stoker.desk import Desk, Placement, Twin
+from stoker.desk.clerk import Grants
+from stoker.doors.ear import Ear
 from stoker.doors.gather import Gatherer
 from stoker.doors.http.gate import Gate
 from stoker.doors.http.observer import Observer
@@ -26,7 +27,7 @@ from stoker.doors.http.waiting import Found, Waiting, Wish
 from stoker.errors import Duplicate, LeaseLost, NotFound, SessionLost, StokerError
 from stoker.kernel.job import Job
 from stoker.kernel.outcome import Outcome, Released
-from stoker.store.bell import Listener
+from stoker.store import Claim
 
 logger = logging.getLogger("stoker.http")
 
@@ -36,7 +37,6 @@ T = TypeVar("T")
 
 _ERRAND_THREADS = 8
 _GATHERERS = 5
-_LISTEN = 1.0
 _LOOK_AROUND = 5.0
 _LEARN = 2.0
 _DRAIN = 0.01
@@ -48,6 +48,20 @@ class Told(NamedTuple):
     job_id: int
     lease: int
     outcome: Outcome
+
+
+class Account(NamedTuple):
+    """All that one client tells at once, and what it would like to have next."""
+
+    told: Sequence[Told]
+    wish: Wish | None = None
+
+
+class Settled(NamedTuple):
+    """What became of each job that was told of (None: it has simply ended), and the next ones."""
+
+    results: list[Job | BaseException | None]
+    jobs: Sequence[Job] | BaseException = ()
 
 
 class Office:
@@ -69,7 +83,7 @@ class Office:
         self._pool = ThreadPoolExecutor(_GATHERERS, "stoker-http")
         self._under_way = 0
         self._placing: Gatherer[Job, Placement] = Gatherer(self._pool, self._place)
-        self._reporting: Gatherer[Told, Job | None] = Gatherer(self._pool, self._report)
+        self._reporting: Gatherer[Account, Settled] = Gatherer(self._pool, self._report)
         self._looking: Gatherer[int, Job] = Gatherer(self._pool, self._look)
         self._claiming: Gatherer[list[Wish], Found] = Gatherer(self._pool, self._claim)
         self._returning: Gatherer[Sequence[Job], None] = Gatherer(self._pool, self._take_back)
@@ -77,10 +91,7 @@ class Office:
         self.observer = Observer(self.desk.store, self.run)
         self.once = Once(self.desk, self.run)
         await self.learn()
-        self._over = Event()
-        self._listener: Listener = self.desk.store.bell.listen()
-        self._ear = Thread(target=self._listen, name="stoker-http-ear", daemon=True)
-        self._ear.start()
+        self._ear = Ear(self.desk.store.bell, self._rung, "stoker-http")
         self._regular = [
             asyncio.create_task(self._every(_LOOK_AROUND, self._look_around)),
             asyncio.create_task(self._every(_LEARN, self.learn)),
@@ -101,9 +112,7 @@ class Office:
         await asyncio.gather(*self._regular, return_exceptions=True)
         while self._under_way or not self._idle():
             await asyncio.sleep(_DRAIN)
-        self._over.set()
-        self._listener.interrupt()
-        await asyncio.to_thread(self._ear.join)
+        await self._ear.close()
         self._pool.shutdown()
         self._errands.shutdown()
 
@@ -138,16 +147,32 @@ class Office:
 
     async def report(self, told: Told) -> Job | None:
         """Report on a job, in one step with others; None: it has simply ended."""
-        job = await self._served(self._reporting, told)
-        self.observer.nudge()
-        return job
+        (result,) = (await self.settle(Account([told]))).results
+        if isinstance(result, BaseException):
+            raise result
+        return result
 
-    async def report_all(self, told: Sequence[Told]) -> list[Job | BaseException | None]:
-        """Report on many jobs, each on its own."""
-        reports = [self._served(self._reporting, each) for each in told]
-        results = await asyncio.gather(*reports, return_exceptions=True)
+    async def settle(self, account: Account) -> Settled:
+        """Report on many jobs, and claim the next ones, in one step."""
+        answer: asyncio.Future[Settled] = self._loop.create_future()
+        self._reporting.call(account, partial(self._hand_over, answer))
+        try:
+            settled = await answer
+        except asyncio.CancelledError:
+            if not answer.cancelled() and answer.exception() is None:
+                self._give_back_all(answer.result())
+            raise
         self.observer.nudge()
-        return results
+        return settled
+
+    def _hand_over(self, answer: asyncio.Future[Settled], settled: Settled | BaseException) -> None:
+        if answer.done() and isinstance(settled, Settled):
+            self._give_back_all(settled)
+        _settle(answer, settled)
+
+    def _give_back_all(self, settled: Settled) -> None:
+        if settled.jobs and not isinstance(settled.jobs, BaseException):
+            self.give_back(settled.jobs)
 
     def give_back(self, jobs: Sequence[Job]) -> None:
         """Nobody was there to take them."""
@@ -175,27 +200,46 @@ class Office:
             raise found
         return found
 
-    def _report(self, told: list[Told]) -> list[Job | BaseException | None]:
-        jobs = self.desk.store.get({each.job_id for each in told})
+    def _report(self, accounts: list[Account]) -> list[Settled | BaseException]:
+        """Everything that was told, and what is wished for, in one step."""
+        wishes = [account.wish for account in accounts if account.wish is not None]
+        told = [each for account in accounts for each in account.told]
+        reported, granted = self._told(told, wishes)
+        results, grants = iter(reported), iter(granted)
+        return [
+            Settled(
+                list(islice(results, len(account.told))),
+                () if account.wish is None else self._granted(next(grants)),
+            )
+            for account in accounts
+        ]
+
+    def _told(
+        self, told: Sequence[Told], wishes: Sequence[Wish]
+    ) -> tuple[list[Job | BaseException | None], Grants]:
+        jobs = self.desk.store.get({each.job_id for each in told}) if told else {}
         found = [_held(jobs, each.job_id, each.lease) for each in told]
         ours = [i for i, job in enumerate(found) if isinstance(job, Job)]
         outcomes = [(job, told[i].outcome) for i in ours if isinstance(job := found[i], Job)]
+        reported, grants = self.desk.report.many(outcomes, self._requests(wishes))
         results: list[Job | BaseException | None] = [*found]
-        for i, result in zip(ours, self.desk.report.many(outcomes)[0], strict=True):
+        for i, result in zip(ours, reported, strict=True):
             results[i] = result
-        return results
+        return results, grants
 
-    def _claim(self, asks: list[list[Wish]]) -> list[Found | BaseException]:
-        """Claim for many lines in one step; those who go on waiting learn when to ask again."""
-        desk, asked_at = self.desk, self.desk.store.now()
-        wishes = [wish for ask in asks for wish in ask]
-        requests = [
-            desk.dispatch.request(
+    def _requests(self, wishes: Iterable[Wish]) -> list[Claim]:
+        return [
+            self.desk.dispatch.request(
                 wish.queues, wish.limit, session=wish.session, visibility=wish.visibility
             )
             for wish in wishes
         ]
-        grants = iter(desk.report.many((), requests)[1])
+
+    def _claim(self, asks: list[list[Wish]]) -> list[Found | BaseException]:
+        """Claim for many lines in one step; those who go on waiting learn when to ask again."""
+        asked_at = self.desk.store.now()
+        requests = self._requests(wish for ask in asks for wish in ask)
+        grants = iter(self.desk.report.many((), requests)[1])
         found: list[Found | BaseException] = []
         for ask in asks:
             jobs = [self._granted(next(grants)) for _ in ask]
@@ -218,19 +262,9 @@ class Office:
 
     # -- hints that there is work ----------------------------------------------------------
 
-    def _listen(self) -> None:
-        try:
-            while not self._over.is_set():
-                names = self._listener.wait(_LISTEN)
-                if names:
-                    self._tell(names)
-        finally:
-            self._listener.close()
-
-    def _tell(self, names: set[str]) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            self._loop.call_soon_threadsafe(self.waiting.rung, names)
-            self._loop.call_soon_threadsafe(self.observer.nudge)
+    def _rung(self, names: set[str]) -> None:
+        self.waiting.rung(names)
+        self.observer.nudge()
 
     async def _every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:

@@ -87,6 +87,9 @@ class Kind(NamedTuple):
 AGAIN = "Try again in a moment."
 KINDS: Mapping[str, Kind] = {
     "bad_input": Kind(400, "The request cannot be understood", "Correct it as `detail` says."),
+    "scattered": Kind(
+        400, "Not in one step with this store", "Ask for each on its own, as `detail` says."
+    ),
     "unauthorized": Kind(
         401, "Who are you?", "Send the header `Authorization: Bearer TOKEN` with a valid token."
     ),

@@ -352,7 +352,7 @@ One = FinishOne | FailOne | ReleaseOne | SnoozeOne | AwaitOne
 
 
 class Reports(_Wish, frozen=True, kw_only=True):
-    """What came of many jobs, each on its own, in one durable step; then perhaps a claim."""
+    """What came of many jobs, each on its own, and perhaps a claim, in one durable step."""
 
     reports: Annotated[list[One], Meta(max_length=1000)]
     claim: Claim | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -14,9 +14,9 @@ from stoker.doors.cli.words import iso
 from stoker.doors.forms import JobForm, StateName, job_facts, state_name
 from stoker.doors.http import wishes
 from stoker.doors.http.answers import NOTHING, Answer, told
-from stoker.doors.http.endpoint import Call, Operation, unless_gone
+from stoker.doors.http.endpoint import Call, Handler, Operation, unless_gone
 from stoker.doors.http.jobs import LARGEST_ID, Done, done, job_id, number, patience
-from stoker.doors.http.office import Told
+from stoker.doors.http.office import Account, Told
 from stoker.doors.http.register import Scope
 from stoker.doors.http.waiting import Wish
 from stoker.errors import BadInput, SessionLost, StokerError
@@ -93,22 +93,24 @@ class Alive(msgspec.Struct, frozen=True):
 
 async def claim(call: Call) -> Answer:
     """Claim jobs, and wait for some if there are none."""
-    jobs = await _claimed(call, call.body)
+    jobs = await _claimed(call, _wish(call.body), patience(call, call.body.wait))
     return told(Granted([leased(job) for job in jobs]))
 
 
-async def _claimed(call: Call, claim: wishes.Claim) -> list[Job]:
+def _wish(claim: wishes.Claim) -> Wish:
     for pattern in filter(is_glob, claim.queues):
         check_pattern(pattern)  # now, and not where the claims of others would fail with it
-    wish = Wish(
+    return Wish(
         tuple(claim.queues),
         claim.limit,
         None if claim.session is None else number(claim.session),
         _visibility(claim),
     )
-    seconds = patience(call, claim.wait)
+
+
+async def _claimed(call: Call, wish: Wish, seconds: float) -> Sequence[Job]:
     waiting = call.office.waiting.claim(wish, seconds)
-    return list(await (unless_gone(call.receive, waiting) if seconds else waiting))
+    return await (unless_gone(call.receive, waiting) if seconds else waiting)
 
 
 def _visibility(claim: wishes.Claim) -> int | None:
@@ -178,19 +180,21 @@ def state_after(outcome: Outcome, after: Job | None) -> State:
 
 
 async def report(call: Call) -> Answer:
-    """What came of many jobs, and a claim for the next ones."""
-    wish: wishes.Reports = call.body
-    office, now = call.office, call.office.desk.store.now()
-    outcomes = [outcome_of(each, now) for each in wish.reports]
-    said = [
-        Told(each.id, number(each.lease), outcome)
-        for each, outcome in zip(wish.reports, outcomes, strict=True)
-    ]
-    results = await office.report_all(said)
-    jobs = [] if wish.claim is None else await _claimed(call, wish.claim)
+    """What came of many jobs, and a claim for the next ones, in one step."""
+    body: wishes.Reports = call.body
+    now = call.office.desk.store.now()
+    said = [Told(each.id, number(each.lease), outcome_of(each, now)) for each in body.reports]
+    wish = None if body.claim is None else _wish(body.claim)
+    seconds = 0.0 if body.claim is None else patience(call, body.claim.wait)
+    settled = await call.office.settle(Account(said, wish))
+    if isinstance(settled.jobs, BaseException):
+        raise settled.jobs
+    jobs = settled.jobs
+    if wish is not None and not jobs and seconds:
+        jobs = await _claimed(call, wish, seconds)
     return told(
         Reported(
-            [_reported(*each) for each in zip(said, results, strict=True)],
+            [_reported(*each) for each in zip(said, settled.results, strict=True)],
             [leased(job) for job in jobs],
         )
     )
@@ -297,9 +301,20 @@ _WORK: tuple[Scope, ...] = ("work",)
 _HELD = ("not_found", "lease_lost", "illegal_move")
 
 
-def _word(verb: str, words: type, summary: str) -> Operation:
+def _claiming(path: str, handler: Handler, words: type, said: type, summary: str) -> Operation:
     return Operation(
-        *("POST", f"/v1/jobs/{{id:int}}/{verb}", say, summary),
+        *("POST", path, handler, summary),
+        scopes=_WORK,
+        body=words,
+        answers={200: said},
+        problems=("session_lost", "client_gone"),
+        once=True,
+    )
+
+
+def _word(verb: str, handler: Handler, words: type, summary: str) -> Operation:
+    return Operation(
+        *("POST", f"/v1/jobs/{{id:int}}/{verb}", handler, summary),
         scopes=_WORK,
         body=words,
         answers={200: Said},
@@ -308,56 +323,29 @@ def _word(verb: str, words: type, summary: str) -> Operation:
     )
 
 
+def _sign(verb: str, handler: Handler, words: type, summary: str) -> Operation:
+    return _word(verb, handler, words, summary)._replace(answers={200: Held}, once=False)
+
+
 OPERATIONS = [
-    Operation(
-        *("POST", "/v1/claims", claim, "Claim jobs, and wait for some if there are none"),
-        scopes=_WORK,
-        body=wishes.Claim,
-        answers={200: Granted},
-        problems=("session_lost", "client_gone"),
-        once=True,
+    _claiming(
+        *("/v1/claims", claim, wishes.Claim, Granted),
+        "Claim jobs, and wait for some if there are none",
     ),
-    _word("finish", wishes.Finish, "The work is done"),
-    _word("fail", wishes.Fail, "The try was spoilt"),
-    _word("release", wishes.Release, "Give the job back"),
-    _word("snooze", wishes.Snooze, "Come back to the job later"),
-    _word("wait", wishes.Await, "Let the job wait for a reply"),
-    Operation(
-        *("POST", "/v1/reports", report, "What came of many jobs, then a claim for the next ones"),
-        scopes=_WORK,
-        body=wishes.Reports,
-        answers={200: Reported},
-        problems=("session_lost", "client_gone"),
-        once=True,
+    _word("finish", say, wishes.Finish, "The work is done"),
+    _word("fail", say, wishes.Fail, "The try was spoilt"),
+    _word("release", say, wishes.Release, "Give the job back"),
+    _word("snooze", say, wishes.Snooze, "Come back to the job later"),
+    _word("wait", say, wishes.Await, "Let the job wait for a reply"),
+    _claiming(
+        *("/v1/reports", report, wishes.Reports, Reported),
+        "What came of many jobs, and a claim for the next ones",
     ),
-    Operation(
-        *("POST", "/v1/jobs/{id:int}/renew", touch, "A later end of the lease"),
-        scopes=_WORK,
-        body=wishes.Renew,
-        answers={200: Held},
-        problems=_HELD,
-    ),
-    Operation(
-        *("POST", "/v1/jobs/{id:int}/progress", touch, "How far the work has come"),
-        scopes=_WORK,
-        body=wishes.Progress,
-        answers={200: Held},
-        problems=_HELD,
-    ),
-    Operation(
-        *("POST", "/v1/jobs/{id:int}/update", rewrite, "Another payload for the next try"),
-        scopes=_WORK,
-        body=wishes.Rewrite,
-        answers={200: Held},
-        problems=_HELD,
-    ),
-    Operation(
-        *("POST", "/v1/jobs/{id:int}/spawn", spawn, "Children, after which the job runs again"),
-        scopes=_WORK,
-        body=wishes.Spawn,
-        answers={201: Spawned},
-        problems=(*_HELD, "duplicate"),
-        once=True,
+    _sign("renew", touch, wishes.Renew, "A later end of the lease"),
+    _sign("progress", touch, wishes.Progress, "How far the work has come"),
+    _sign("update", rewrite, wishes.Rewrite, "Another payload for the next try"),
+    _word("spawn", spawn, wishes.Spawn, "Children, after which the job runs again")._replace(
+        answers={201: Spawned}, problems=(*_HELD, "duplicate")
     ),
     Operation(
         *("POST", "/v1/sessions", open_session, "Open a worker's session"),

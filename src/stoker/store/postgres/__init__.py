@@ -138,13 +138,13 @@ class PostgresStore:
         facts = (session.id, written(session.name), written(session.info))
         self._run("enrol", *facts, self._clock.given(), ttl)
 
-    def beat(self, session: int, ttl: int) -> Beat:
-        rows = self._run("beat", session, self._clock.given(), ttl)
+    def beat(self, session: int, ttl: int, *, watch: bool = False) -> Beat:
+        rows = self._run("beat", session, self._clock.given(), ttl, watch)
         if not rows:
             return Beat(alive=False)
-        moment, cancelled = rows[0]
+        moment, cancelled, troubled = rows[0]
         self._clock.hear(moment)
-        return Beat(alive=True, cancelled=tuple(cancelled))
+        return Beat(alive=True, cancelled=tuple(cancelled), troubled=troubled)
 
     def retire(self, session: int) -> None:
         self._run("retire", session, self._clock.given())
@@ -190,6 +190,10 @@ class PostgresStore:
 
     def sessions(self) -> list[Session]:
         return self._ask(lambda looker: looker.sessions())
+
+    def troubled(self) -> bool:
+        ((troubled,),) = self._run("troubled", self._clock.given())
+        return bool(troubled)
 
     def check(self) -> list[Finding]:
         hears = self.bell.comes_through() if self.address.listens else None

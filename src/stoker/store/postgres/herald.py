@@ -1,7 +1,8 @@
-"""The herald: tells other processes what was rung here, at most twenty times a second.
+"""The herald: tells other processes what was rung here, soon if that is seldom, else in bulk.
 
 The first ring after a silence goes out at once. What follows too soon is left to a thread, so that
-nobody who rings has to wait.
+nobody who rings has to wait. A silence lasts a few milliseconds; in a flood of rings each one lasts
+twice as long as the one before, up to a twentieth of a second, so that few messages carry them all.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 logger = logging.getLogger("stoker.store")
 
-_PAUSE = 0.05
+_SHORTEST, _LONGEST = 0.005, 0.05
 
 
 class Herald:
@@ -26,25 +27,30 @@ class Herald:
     def forked(self) -> None:
         """Begin anew: threads are not carried into a child."""
         self._untold: set[str] = set()
+        self._put_off = 0
         self._news = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._told_at = 0.0
+        self._silence = _SHORTEST
+        self._silent_until = 0.0
         self._over = False
 
     def announce(self, names: Iterable[str]) -> None:
         """Let the others know: at once if there was silence, else as soon as may be."""
         with self._news:
-            self._untold.update(names)
-            if self._over or self._is_too_early():
-                self._leave_to_thread()
+            if self._over:
                 return
-            self._told_at = time.monotonic()
-            now, self._untold = sorted(self._untold), set()
-        self._say(now)
+            if self._untold or time.monotonic() < self._silent_until:
+                self._leave_to_thread(names)
+                return
+            self._be_silent(_SHORTEST)
+        self._say(sorted(names))
 
-    def _leave_to_thread(self) -> None:
-        self._news.notify()
-        if self._thread is None and not self._over:
+    def _leave_to_thread(self, names: Iterable[str]) -> None:
+        if not self._untold:  # else it has been told that there is something
+            self._news.notify()
+        self._untold.update(names)
+        self._put_off += 1
+        if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="stoker-herald", daemon=True)
             self._thread.start()
 
@@ -63,14 +69,21 @@ class Herald:
     def _wait(self) -> list[str]:
         """Until there is something to tell and it is time to, or nothing more to come."""
         with self._news:
-            while not self._over and (not self._untold or self._is_too_early()):
-                self._news.wait(_PAUSE if self._untold else None)
-            self._told_at = time.monotonic()
+            while not self._over and (left := self._seconds_left()) != 0:
+                self._news.wait(left)
+            flood = self._put_off > self._silence / _SHORTEST
+            self._be_silent(min(2 * self._silence, _LONGEST) if flood else _SHORTEST)
+            self._put_off = 0
             names, self._untold = sorted(self._untold), set()
             return names
 
-    def _is_too_early(self) -> bool:
-        return time.monotonic() < self._told_at + _PAUSE
+    def _seconds_left(self) -> float | None:
+        """Until it is time to speak; None if there is nothing to say."""
+        return max(0.0, self._silent_until - time.monotonic()) if self._untold else None
+
+    def _be_silent(self, seconds: float) -> None:
+        self._silence = seconds
+        self._silent_until = time.monotonic() + seconds
 
     def _say(self, names: Sequence[str]) -> None:
         try:

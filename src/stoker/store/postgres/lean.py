@@ -150,6 +150,11 @@ def _unless(default: Any, kind: type[Array], values: tuple[Any, ...]) -> Array |
     return None if values.count(default) == len(values) else kind.of(values)
 
 
+def _same_unless(default: Any, kind: type[Array], value: Any, count: int) -> Array | None:
+    """The column that says the same so many times, if that is not what jobs have by default."""
+    return None if value == default else kind.same(value, count)
+
+
 def _copies(copies: Copies) -> Arrivals | None:
     job, count = copies.template, len(copies)
     facts = astuple(job)
@@ -160,16 +165,16 @@ def _copies(copies: Copies) -> Arrivals | None:
         Texts.same(job.queue, count),
         Texts.same(job.name, count),
         Blobs.of(copies.payloads),
-        Smallints.same(job.format, count),
-        Bigints.same(job.rank, count),
+        _same_unless(0, Smallints, job.format, count),
+        _same_unless(0, Bigints, job.rank, count),
         Bigints.same(job.due_at, count),
         Texts.same(terms.text, count),
-        Bigints.same(terms.timeout, count),
-        Booleans.same(terms.stays, count),
-        Booleans.same(terms.repeats, count),
+        None if terms.text is None else Bigints.same(terms.timeout, count),
+        _same_unless(False, Booleans, terms.stays, count),
+        _same_unless(False, Booleans, terms.repeats, count),
         Bigints.same(job.created_at, count),
         Bigints.same(job.scheduled_at, count),
-        Bigints.same(job.weight, count),
+        _same_unless(WHOLE_WEIGHT, Bigints, job.weight, count),
         Texts.same(job.key, count),
         Texts.same(job.meta, count),
     ]

@@ -114,8 +114,8 @@ class RedisStore:
     def enrol(self, session: Session, ttl: int) -> None:
         self._jobs.enrol(session, ttl)
 
-    def beat(self, session: int, ttl: int) -> Beat:
-        return self._jobs.beat(session, ttl)
+    def beat(self, session: int, ttl: int, *, watch: bool = False) -> Beat:
+        return self._jobs.beat(session, ttl, watch=watch)
 
     def retire(self, session: int) -> None:
         self._jobs.retire(session)
@@ -149,6 +149,9 @@ class RedisStore:
 
     def sessions(self) -> list[Session]:
         return sorted(self._jobs.sessions(), key=lambda session: session.id)
+
+    def troubled(self) -> bool:
+        return self._jobs.troubled()
 
     def check(self) -> list[Finding]:
         about = f"layout {LAYOUT}, {self.options.partitions} partition(s)"

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from zlib import crc32
 
-from stoker.errors import BadInput
+from stoker.errors import Scattered
 from stoker.kernel.change import Change, kinds
 from stoker.kernel.job import Job, partition_of
 from stoker.store.twins import names_held
@@ -49,7 +49,7 @@ class Homes:
         if self._is_limited(job.queue):
             wanted[f"the limited queue {job.queue!r}"] = self.of_queue(job.queue)
         if len(set(wanted.values())) > 1:
-            raise BadInput(
+            raise Scattered(
                 f"a job for {job.queue!r} cannot live in one partition: {_told(wanted)}; leave one "
                 "of these out, or use a store with ?partitions=1"
             )
@@ -70,7 +70,7 @@ class Homes:
         for write in change.writes:
             name = write.set.get("unique_key")
             if name is not None and self.of_name(("unique", name)) != partition_of(write.job.id):
-                raise BadInput(
+                raise Scattered(
                     f"job {write.job.id} cannot take the unique key {name!r}: it is looked after "
                     "in another partition; enqueue a new job with it instead"
                 )

@@ -27,7 +27,7 @@ FUNCTIONS: Mapping[str, tuple[str, str]] = {
     **{name: (name, _EASES) for name in ("enrol", "beat", "retire", "hold", "tidy")},
     **{name: (name, _LOOKS) for name in ("get", "list", "held", "named", "scan", "names")},
     **{name: (name, _LOOKS) for name in ("survey", "next_due", "notes", "sessions")},
-    **{name: (name, _LOOKS) for name in ("lost", "adrift", "forgettable")},
+    **{name: (name, _LOOKS) for name in ("lost", "adrift", "forgettable", "troubled")},
 }
 """By the name under which it is called: what it is exported as, and what it does. A server
 out of memory refuses only those that would burden it: reports and claims make room."""

@@ -161,6 +161,10 @@ class Looker(ABC):
         (told,) = self.call("sessions")
         return [_session(*told[at : at + 2]) for at in range(0, len(told), 2)]
 
+    def troubled(self) -> bool:
+        """Is there anything for the night watch?"""
+        return bool(self.call("troubled")[0])
+
 
 def _index_for(query: Filter, *, live: bool) -> tuple[str, bytes] | None:
     """An index with the jobs in question, and what stands before their numbers there."""

@@ -167,11 +167,12 @@ class Partition(Looker):
         """Begin a session."""
         self.call("enrol", hexadecimal(session.id), ttl, _ENCODE([session.name, session.info]))
 
-    def beat(self, session: int, ttl: int) -> Beat:
+    def beat(self, session: int, ttl: int, *, watch: bool) -> Beat:
         """Keep a session alive."""
-        alive, cancelled = self.call("beat", hexadecimal(session), ttl, layout.token(session))
+        who = (hexadecimal(session), ttl, layout.token(session))
+        alive, cancelled, troubled = self.call("beat", *who, int(watch))
         ids = sorted(map(self.reader().id_of, layout.numbers_in(cancelled)))
-        return Beat(alive=bool(alive), cancelled=tuple(ids))
+        return Beat(alive=bool(alive), cancelled=tuple(ids), troubled=bool(troubled))
 
     def retire(self, session: int) -> None:
         """End a session."""

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
-from stoker.errors import BadInput, Refused
+from stoker.errors import BadInput, Refused, Scattered
 from stoker.kernel.change import Change, Note
 from stoker.kernel.job import REPLY_PREFIX, STATES, Job, partition_of
 from stoker.kernel.queue import QueueSettings
@@ -83,7 +83,7 @@ class Spread:
         if len(homes) == 1:
             return dict.fromkeys(homes, change)
         if change.inserts or change.notes:
-            raise BadInput(
+            raise Scattered(
                 "jobs of several partitions cannot be taken in or guarded in one step; enqueue "
                 "those with different unique keys or references one by one"
             )
@@ -197,13 +197,17 @@ class Spread:
         for part in self._parts:
             part.enrol(session, ttl)
 
-    def beat(self, session: int, ttl: int) -> Beat:
+    def beat(self, session: int, ttl: int, *, watch: bool) -> Beat:
         """Everywhere; who is dead somewhere is dead."""
-        beats = [part.beat(session, ttl) for part in self._parts]
+        beats = [part.beat(session, ttl, watch=watch) for part in self._parts]
         if not all(beat.alive for beat in beats):
             self.retire(session)
             return Beat(alive=False)
-        return Beat(alive=True, cancelled=tuple(i for beat in beats for i in beat.cancelled))
+        return Beat(
+            alive=True,
+            cancelled=tuple(i for beat in beats for i in beat.cancelled),
+            troubled=any(beat.troubled for beat in beats),
+        )
 
     def retire(self, session: int) -> None:
         """Everywhere."""
@@ -276,6 +280,10 @@ class Spread:
     def sessions(self) -> list[Session]:
         """As the first partition has them."""
         return self._first.sessions()
+
+    def troubled(self) -> bool:
+        """Anywhere."""
+        return any(part.troubled() for part in self._parts)
 
 
 class _Trip:

@@ -13,11 +13,9 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-import apsw
-
 from stoker.kernel.change import Change, Note
 from stoker.kernel.job import Job
-from stoker.store import Answer, Beat, Claim, Query, QueueView, Session
+from stoker.store import Answer, Beat, Claim, Query, QueueView, Receipt, Session
 from stoker.store.clock import Clock, wall_clock
 from stoker.store.finding import Finding
 from stoker.store.forks import heed_forks
@@ -25,17 +23,21 @@ from stoker.store.rings import rings_of
 from stoker.store.seal import SEAL, check_seal
 from stoker.store.sqlite import schema
 from stoker.store.sqlite.adopt import adopt_all
+from stoker.store.sqlite.afterwards import Afterwards
 from stoker.store.sqlite.bell import SocketBell
 from stoker.store.sqlite.books import SettingsReader
+from stoker.store.sqlite.borrowed import borrowed
 from stoker.store.sqlite.check import findings
 from stoker.store.sqlite.claim import serve_all
 from stoker.store.sqlite.commit import commit_all
-from stoker.store.sqlite.driver import Sync, connect, troubles
+from stoker.store.sqlite.driver import File, Sync
 from stoker.store.sqlite.gate import Gate
+from stoker.store.sqlite.library import Connection, library_named
 from stoker.store.sqlite.look import SQL, Looker
 from stoker.store.sqlite.policies import Policies
 from stoker.store.sqlite.reader import JobReader
 from stoker.store.sqlite.transaction import Transaction
+from stoker.store.sqlite.within import write_within
 
 T = TypeVar("T")
 
@@ -47,7 +49,7 @@ class SqliteStore:
     """Jobs in one SQLite file.
 
     A call waits `gate_timeout` seconds for other processes of Stoker's, and `busy_timeout` for
-    programs that write to the file without its gate.
+    programs that write to the file without its gate. `library` is `apsw` or `sqlite3`.
 
     >>> store = SqliteStore("jobs.db")          # doctest: +SKIP
     """
@@ -60,13 +62,14 @@ class SqliteStore:
         clock: Clock = wall_clock,
         gate_timeout: float = 30.0,
         busy_timeout: float = 10.0,
+        library: str | None = None,
     ) -> None:
         self.path = os.fspath(Path(path).absolute())
         self.now = clock
         self.bell = SocketBell(self.path + "-bell")
-        self._sync = sync
+        self.file = File(self.path, library_named(library), sync, busy_timeout)
         self._gate_timeout = gate_timeout
-        self._busy_timeout = busy_timeout
+        self._afterwards = Afterwards(self._version, self.bell.ring)
         self._lock = threading.Lock()
         self._read_lock = threading.Lock()
         self._put_away = False
@@ -88,13 +91,14 @@ class SqliteStore:
         """The file is opened again when it is needed, by parent and child each for itself."""
         if in_child:
             self._lock, self._read_lock = threading.Lock(), threading.Lock()
+            self._afterwards = self._afterwards.anew()
         else:
             self._read_lock.release()
             self._lock.release()
 
     def _open(self) -> None:
         self._read_settings = SettingsReader()
-        with troubles(self.path):
+        with self.file.troubles():
             self._gate = Gate(self.path + "-gate", self._gate_timeout)
             try:
                 with self._gate:
@@ -107,11 +111,13 @@ class SqliteStore:
         self._looker = Looker(self._reader, own, SettingsReader())
 
     def _connect(self) -> None:
+        self.file.make()
+        self.file.take()
         with ExitStack() as opened:
-            settings = (self.path, self._sync, self._busy_timeout)
-            self._writer = opened.enter_context(closing(connect(*settings)))
+            opened.callback(self.file.let_go)
+            self._writer = opened.enter_context(closing(self.file.connect()))
             self.migrated = schema.migrate(self._writer, self.path)
-            self._reader = opened.enter_context(closing(connect(*settings, read_only=True)))
+            self._reader = opened.enter_context(closing(self.file.connect(read_only=True)))
             opened.pop_all()
 
     def _remember_nothing(self) -> None:
@@ -144,14 +150,26 @@ class SqliteStore:
             adopt_all(tx, jobs)
             tx.books.close()
 
-    def _transaction(self, connection: apsw.Connection) -> Transaction:
+    def commit_within(self, connection: object, change: Change) -> Receipt:
+        with self.file.troubles(), borrowed(connection, self.file) as lent:
+            receipt, rings, version = write_within(lent, change, self.now(), self._version)
+        if version is not None:
+            self._afterwards.ring(rings, version)
+        elif rings:
+            self.bell.ring(rings)
+        return receipt
+
+    async def acommit_within(self, connection: object, change: Change) -> Receipt:
+        return self.commit_within(connection, change)
+
+    def _transaction(self, connection: Connection) -> Transaction:
         read_job, policies = self._read_job, self._policies
         return Transaction(connection, read_job, policies, self._read_settings, self.now())
 
     @contextmanager
-    def _writing(self) -> Iterator[apsw.Connection]:
+    def _writing(self) -> Iterator[Connection]:
         """A write transaction: whole and on the disk when this ends, or without a trace."""
-        with self._lock, troubles(self.path):
+        with self._lock, self.file.troubles():
             self._take_up()
             with self._gate:
                 self._writer.execute("BEGIN IMMEDIATE")
@@ -178,13 +196,15 @@ class SqliteStore:
             row = (session.id, session.name, session.info, now, now + ttl)
             connection.execute(SQL["enrol"], row)
 
-    def beat(self, session: int, ttl: int) -> Beat:
+    def beat(self, session: int, ttl: int, *, watch: bool = False) -> Beat:
         with self._writing() as connection:
             now = self.now()
             if connection.execute(SQL["beat"], (session, now, now + ttl)).get is None:
                 return Beat(alive=False)
             rows = connection.execute(SQL["cancelled"], (session,))
-            return Beat(alive=True, cancelled=tuple(row[0] for row in rows))
+            cancelled = tuple(row[0] for row in rows)
+        # When the gate is open again: nobody has to wait for this look.
+        return Beat(alive=True, cancelled=cancelled, troubled=watch and self.troubled())
 
     def retire(self, session: int) -> None:
         with self._writing() as connection:
@@ -214,12 +234,15 @@ class SqliteStore:
         if self._put_away:
             with self._lock:
                 self._take_up()
-        with self._read_lock, troubles(self.path), self._reader:
+        with self._read_lock, self.file.troubles(), self._reader:
             yield self._looker
 
     def _ask(self, question: Callable[[Looker], T]) -> T:
         with self._reading() as looker:
             return question(looker)
+
+    def _version(self) -> int:
+        return self._ask(Looker.version)
 
     def get(self, ids: Iterable[int]) -> dict[int, Job]:
         return self._ask(lambda looker: looker.get(ids))
@@ -243,15 +266,18 @@ class SqliteStore:
     def sessions(self) -> list[Session]:
         return self._ask(lambda looker: looker.sessions())
 
+    def troubled(self) -> bool:
+        return self._ask(lambda looker: looker.troubled(self.now()))
+
     def check(self) -> list[Finding]:
         # With a connection of its own: it takes long, and nobody should have to wait for it.
-        settings = (self.path, self._sync, self._busy_timeout)
-        with troubles(self.path), closing(connect(*settings, read_only=True)) as connection:
-            return findings(connection, self.path, self._sync, self.migrated)
+        with self.file.troubles(), closing(self.file.connect(read_only=True)) as connection:
+            return findings(connection, self.file, self.migrated)
 
     def close(self) -> None:
         """Let go of the file. The last one out checkpoints it, behind the gate."""
-        with self._lock, self._read_lock, troubles(self.path):
+        self._afterwards.close()
+        with self._lock, self._read_lock, self.file.troubles():
             self._put_away = False
             if not self._gate.closed:
                 with self._gate:
@@ -261,4 +287,5 @@ class SqliteStore:
         self.bell.close()
         self._reader.close()
         self._writer.close()
+        self.file.let_go()
         self._gate.close()

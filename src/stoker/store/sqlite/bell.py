@@ -44,18 +44,14 @@ class SocketListener:
 
     def wait(self, timeout: float) -> set[str]:
         heard: set[str] = set()
-        for source, _ in self._news.poll(math.ceil(max(timeout, 0.0) * 1000)):
-            if source == self._nudge.fileno():
-                self._nudge.take_back()
-            else:
-                heard |= self._received()
-        return heard
-
-    def _received(self) -> set[str]:
-        heard: set[str] = set()
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                heard.update(_names(self._socket.recv(_LONGEST)))
+        milliseconds = math.ceil(max(timeout, 0.0) * 1000)
+        while sources := self._news.poll(milliseconds):
+            for source, _ in sources:
+                if source == self._nudge.fileno():
+                    self._nudge.take_back()
+                else:
+                    heard.update(_names(self._socket.recv(_LONGEST)))
+            milliseconds = 0
         return heard
 
     def interrupt(self) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import apsw
 import msgspec
 
 from stoker.kernel.job import REPLY_PREFIX, Job, State
 from stoker.kernel.queue import DEFAULTS, QueueSettings
 from stoker.store.files import statements
+from stoker.store.sqlite.library import Connection
 from stoker.store.sqlite.rows import lane_of, order_columns
 
 _SQL = statements("stoker.store.sqlite.sql", "books.sql")
@@ -57,7 +57,7 @@ class SettingsReader:
 class Books:
     """All pages touched by one write transaction."""
 
-    def __init__(self, connection: apsw.Connection, read_settings: SettingsReader) -> None:
+    def __init__(self, connection: Connection, read_settings: SettingsReader) -> None:
         self._connection = connection
         self._read_settings = read_settings
         self._by_name: dict[str, QueueBook] = {}

@@ -8,11 +8,10 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-import apsw
-
 from stoker.store.files import statements
 from stoker.store.finding import Finding, Level
-from stoker.store.sqlite.driver import Sync
+from stoker.store.sqlite.driver import File, Sync
+from stoker.store.sqlite.library import Connection, Library, Trouble
 
 _SQL = statements("stoker.store.sqlite.sql", "check.sql")
 _MOST_TOLD = 5
@@ -29,18 +28,16 @@ _PROMISES = {
 }
 
 
-def findings(
-    connection: apsw.Connection, path: str, sync: Sync, migrated: tuple[int, int]
-) -> list[Finding]:
+def findings(connection: Connection, file: File, migrated: tuple[int, int]) -> list[Finding]:
     """Everything there is to say about a file that is open."""
     return [
-        _file(path),
-        Finding("library", f"SQLite {apsw.sqlite_lib_version()}"),
+        _file(file.path),
+        Finding("library", f"SQLite {file.library.version()}, of {file.library.name}"),
         _schema(*migrated),
-        *_contents(connection),
-        Finding("durability", _PROMISES[sync]),
-        *_permissions(Path(path)),
-        _room(path),
+        *_contents(connection, file.library),
+        Finding("durability", _PROMISES[file.sync]),
+        *_permissions(Path(file.path)),
+        _room(file.path),
     ]
 
 
@@ -56,9 +53,9 @@ def _schema(found: int, now: int) -> Finding:
     return Finding("schema", f"version {now}, brought up from {found} just now")
 
 
-def _contents(connection: apsw.Connection) -> Iterator[Finding]:
+def _contents(connection: Connection, library: Library) -> Iterator[Finding]:
     """Whether the file is sound; if it is, whether the books agree with what is in it."""
-    damage = _damage(connection)
+    damage = _damage(connection, library)
     for line in damage:
         yield Finding("integrity", f"{line}; restore a backup", Level.PROBLEM)
     if damage:
@@ -72,12 +69,14 @@ def _contents(connection: apsw.Connection) -> Iterator[Finding]:
         yield Finding("books", text, Level.PROBLEM)
 
 
-def _damage(connection: apsw.Connection) -> list[str]:
+def _damage(connection: Connection, library: Library) -> list[str]:
     said: list[str] = []
     try:
         for row in connection.execute(f"PRAGMA quick_check({_MOST_TOLD})"):
             said.append(str(row[0]))
-    except apsw.CorruptError as error:
+    except library.error as error:
+        if library.trouble(error) is not Trouble.DAMAGED:
+            raise
         said.append(str(error))
     return [] if said == ["ok"] else said
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import apsw
 import msgspec
 
 from stoker.kernel.change import Note
@@ -13,6 +12,7 @@ from stoker.kernel.job import LIVE, STATES, Job, State
 from stoker.store import Adrift, Filter, Forgettable, Lost, Query, QueueView, Session
 from stoker.store.files import statements
 from stoker.store.sqlite.books import SettingsReader
+from stoker.store.sqlite.library import Connection
 from stoker.store.sqlite.reader import JobReader
 from stoker.store.sqlite.rows import COLUMNS
 
@@ -27,7 +27,7 @@ class Looker:
     """Questions to one connection; whoever owns it sees to it that only one asks at a time."""
 
     def __init__(
-        self, connection: apsw.Connection, read_job: JobReader, read_settings: SettingsReader
+        self, connection: Connection, read_job: JobReader, read_settings: SettingsReader
     ) -> None:
         self._connection = connection
         self._read_job = read_job
@@ -128,8 +128,17 @@ class Looker:
             rows = run(SQL["notes"], (_json(list(keys)), now))
         return {row[0]: Note(*row) for row in rows}
 
+    def version(self) -> int:
+        """A number that another one's commit changes, and nothing else."""
+        return int(self._connection.execute("PRAGMA data_version").get)
+
     def sessions(self) -> list[Session]:
         return [Session(*row) for row in self._connection.execute(SQL["sessions"])]
+
+    def troubled(self, now: int) -> bool:
+        if self._connection.execute(SQL["dead_session"], (now,)).get is not None:
+            return True
+        return any(self._ids(kind(limit=1), now) for kind in (Lost, Adrift, Forgettable))
 
 
 def _among(states: tuple[State, ...]) -> str:

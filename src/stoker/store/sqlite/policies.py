@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import cast
 
-import apsw
 import msgspec
 
 from stoker.errors import StoreCorrupt
 from stoker.kernel.policy import PLAIN, Policy
 from stoker.store.files import statements
+from stoker.store.sqlite.library import Connection
 
 _SQL = statements("stoker.store.sqlite.sql", "books.sql")
 _MOST = 1000
@@ -30,7 +30,7 @@ class Policies:
         self._by_text: dict[str, Policy] = {}
         self._new: dict[Policy, int] = {}
 
-    def stored(self, connection: apsw.Connection, policy: Policy) -> int | str | None:
+    def stored(self, connection: Connection, policy: Policy) -> int | str | None:
         """What a job's row says for its policy. Call within a write transaction."""
         if policy is PLAIN or policy == PLAIN:
             return None
@@ -39,7 +39,7 @@ class Policies:
         number = self._numbers.get(policy) or self._new.get(policy)
         return number if number is not None else self._intern(connection, policy)
 
-    def read(self, connection: apsw.Connection, stored: int | str | None) -> Policy:
+    def read(self, connection: Connection, stored: int | str | None) -> Policy:
         """The policy a job's row speaks of."""
         if stored is None:
             return PLAIN
@@ -59,7 +59,7 @@ class Policies:
             self._numbers.update(self._new)
             self._new.clear()
 
-    def _intern(self, connection: apsw.Connection, policy: Policy) -> int | str:
+    def _intern(self, connection: Connection, policy: Policy) -> int | str:
         body = _ENCODER.encode(policy).decode()
         number = connection.execute(_SQL["policy_id"], (body,)).get
         if number is None:

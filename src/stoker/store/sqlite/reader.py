@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import apsw
-
 from stoker.errors import StoreCorrupt
 from stoker.kernel.job import FORMATS, STATES, Job
 from stoker.kernel.policy import Policy
+from stoker.store.sqlite.library import Connection
 from stoker.store.sqlite.policies import Policies
 from stoker.store.sqlite.rows import (
     CANCEL_REQUESTED,
@@ -26,7 +25,7 @@ from stoker.store.sqlite.rows import (
 class JobReader:
     """Makes jobs of rows read as COLUMNS, remembering what rows only refer to."""
 
-    def __init__(self, connection: apsw.Connection, policies: Policies) -> None:
+    def __init__(self, connection: Connection, policies: Policies) -> None:
         self._connection = connection
         self._policies = policies
         self._names: dict[int, str] = {}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import apsw
-
 from stoker.errors import StoreCorrupt, StoreTooNew, StoreUnavailable
 from stoker.store.files import migrations
+from stoker.store.sqlite.library import Connection
 
 # "Stok": tells our files from anybody else's SQLite files.
 APPLICATION_ID = 0x53746F6B
@@ -13,7 +12,7 @@ APPLICATION_ID = 0x53746F6B
 _PACKAGE = "stoker.store.sqlite.sql"
 
 
-def migrate(connection: apsw.Connection, path: str) -> tuple[int, int]:
+def migrate(connection: Connection, path: str) -> tuple[int, int]:
     """Run what is missing; returns the version that was found and the one there is now.
 
     The caller holds the gate, so nobody else migrates meanwhile.
@@ -29,7 +28,7 @@ def migrate(connection: apsw.Connection, path: str) -> tuple[int, int]:
     return version, max(steps)
 
 
-def check(connection: apsw.Connection, path: str) -> int:
+def check(connection: Connection, path: str) -> int:
     """The file's schema version; refuse files that are not ours or come from the future."""
     version, application = (
         _pragma(connection, "user_version"),
@@ -49,19 +48,19 @@ def check(connection: apsw.Connection, path: str) -> int:
     return version
 
 
-def _use_wal(connection: apsw.Connection, path: str) -> None:
+def _use_wal(connection: Connection, path: str) -> None:
     if connection.execute("PRAGMA journal_mode = WAL").get != "wal":
         raise StoreUnavailable(
             f"{path} cannot have a write-ahead log where it is; put it on a local disk"
         )
 
 
-def _step(connection: apsw.Connection, number: int, script: str) -> None:
+def _step(connection: Connection, number: int, script: str) -> None:
     with connection:
         connection.execute(script)
         connection.execute(f"PRAGMA user_version = {number}")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
-def _pragma(connection: apsw.Connection, name: str) -> int:
+def _pragma(connection: Connection, name: str) -> int:
     return int(connection.execute(f"PRAGMA {name}").get)

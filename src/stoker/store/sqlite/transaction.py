@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import apsw
-
 from stoker.store.sqlite.books import Books, SettingsReader
+from stoker.store.sqlite.library import Connection
 from stoker.store.sqlite.policies import Policies
 from stoker.store.sqlite.reader import JobReader
 
@@ -14,7 +13,7 @@ class Transaction:
 
     def __init__(
         self,
-        connection: apsw.Connection,
+        connection: Connection,
         read_job: JobReader,
         policies: Policies,
         read_settings: SettingsReader,

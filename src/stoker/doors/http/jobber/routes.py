@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
@@ -15,7 +15,7 @@ from stoker.desk.workers import survey_workers
 from stoker.doors.forms import WorkerForm, worker_form
 from stoker.doors.http.answers import Answer, told
 from stoker.doors.http.callbacks import with_callback
-from stoker.doors.http.endpoint import Call, Operation
+from stoker.doors.http.endpoint import Call, Handler, Operation
 from stoker.doors.http.register import Scope
 from stoker.errors import BadInput, Duplicate, NotFound, StokerError
 from stoker.kernel.byhand import Facts
@@ -234,30 +234,28 @@ def _status(store: Store) -> Monitor:
 _ENQUEUE: tuple[Scope, ...] = ("enqueue",)
 _STEER: tuple[Scope, ...] = ("enqueue", "operate")
 
+
+def _queueing(
+    path: str, handler: Handler, offer: type[_Offer], answers: Mapping[int, type], summary: str
+) -> Operation:
+    return Operation(
+        *("POST", path, handler, summary),
+        scopes=_ENQUEUE,
+        body=offer,
+        answers=answers,
+        once=True,
+        jobber=True,
+    )
+
+
 OPERATIONS = [
-    Operation(
-        *("POST", "/jobber/queue", jobber, "Jobber: queue a job"),
-        scopes=_ENQUEUE,
-        body=JobberJob,
-        answers={201: JobberId},
-        once=True,
-        jobber=True,
+    _queueing("/jobber/queue", jobber, JobberJob, {201: JobberId}, "Jobber: queue a job"),
+    _queueing(
+        *("/jobs", source, SourceJob, {201: SourceId}),
+        "Jobber, as its source has it: queue a job",
     ),
-    Operation(
-        *("POST", "/jobs", source, "Jobber, as its source has it: queue a job"),
-        scopes=_ENQUEUE,
-        body=SourceJob,
-        answers={201: SourceId},
-        once=True,
-        jobber=True,
-    ),
-    Operation(
-        *("POST", "/schedule/", walrus, "Walrus: queue a job, now or later"),
-        scopes=_ENQUEUE,
-        body=WalrusJob,
-        answers={200: WalrusId},
-        once=True,
-        jobber=True,
+    _queueing(
+        *("/schedule/", walrus, WalrusJob, {200: WalrusId}), "Walrus: queue a job, now or later"
     ),
     Operation(
         *("PUT", "/schedule/{ref}", change, "Walrus: another payload for a job not yet begun"),

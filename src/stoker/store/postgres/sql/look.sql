@@ -14,52 +14,16 @@ SELECT pg_notify($1, $2)
 FROM stoker.job WHERE id = ANY ($1)
 
 -- name: lost
--- Leases that ran out, leases of sessions that are over, and waits that are.
-SELECT id FROM (
-    (SELECT id FROM stoker.job WHERE state = 2 AND until IS NOT NULL AND until <= $1
-        ORDER BY until LIMIT $2)
-    UNION
-    (SELECT id FROM stoker.job WHERE state = 1 AND session IS NULL AND until <= $1
-        ORDER BY until LIMIT $2)
-    UNION
-    (SELECT held.id FROM stoker.session CROSS JOIN LATERAL (
-        SELECT id FROM stoker.job WHERE state = 1 AND job.session = session.id AND until <= $1
-        ORDER BY until LIMIT $2) AS held
-    WHERE retired_at IS NULL AND expires_at > $1)
-    UNION
-    (SELECT held.id FROM stoker.session CROSS JOIN LATERAL (
-        SELECT id FROM stoker.job WHERE state = 1 AND job.session = session.id
-        ORDER BY id LIMIT $2) AS held
-    WHERE retired_at IS NOT NULL OR expires_at <= $1)
-) AS lost ORDER BY id LIMIT $2
+SELECT stoker.lost($1, $2)
 
 -- name: adrift
--- Parents with nothing left to wait for, and children held in vain: one index probe for each
--- parent that has held children, however many it has.
-WITH RECURSIVE family (parent_id) AS (
-    (SELECT parent_id FROM stoker.job WHERE state = 2 AND waits_for = 'parent'
-        ORDER BY parent_id LIMIT 1)
-    UNION ALL
-    SELECT (SELECT parent_id FROM stoker.job
-        WHERE state = 2 AND waits_for = 'parent' AND parent_id > family.parent_id
-        ORDER BY parent_id LIMIT 1)
-    FROM family WHERE family.parent_id IS NOT NULL
-)
-SELECT id FROM (
-    (SELECT id FROM stoker.job WHERE waits_for = 'children' AND open_children = 0
-        ORDER BY id LIMIT $1)
-    UNION
-    (SELECT child.id FROM family
-        LEFT JOIN stoker.job AS parent ON parent.id = family.parent_id
-        CROSS JOIN LATERAL (SELECT id FROM stoker.job WHERE state = 2 AND waits_for = 'parent'
-            AND parent_id = family.parent_id LIMIT $1) AS child
-        WHERE parent.id IS NULL OR parent.state > 2 OR parent.waits_for = 'children'
-        LIMIT $1)
-) AS adrift ORDER BY id LIMIT $1
+SELECT stoker.adrift($1)
 
 -- name: forgettable
-SELECT id FROM stoker.job WHERE state > 2 AND until IS NOT NULL AND until <= $1
-ORDER BY until LIMIT $2
+SELECT stoker.forgettable($1, $2)
+
+-- name: troubled
+SELECT stoker.troubled(stoker.moment($1))
 
 -- name: survey
 -- Queues with their counts: those that were folded, and what happened since.
@@ -108,7 +72,8 @@ WITH beaten AS (
     RETURNING now
 )
 SELECT now, ARRAY(SELECT id FROM stoker.job
-    WHERE state = 1 AND cancel_requested AND session = $1 ORDER BY id)
+    WHERE state = 1 AND cancel_requested AND session = $1 ORDER BY id),
+    $4::boolean AND stoker.troubled(now)
 FROM beaten
 
 -- name: retire

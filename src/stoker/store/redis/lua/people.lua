@@ -11,13 +11,13 @@ local function enrol(keys, args)
   return {moment()}
 end
 
--- args: moment, session, ttl, session as eight bytes. Returns the moment, whether it lives, and
--- the numbers of the jobs it is to cancel.
+-- args: moment, session, ttl, session as eight bytes, 1 if it keeps watch. Returns the moment,
+-- whether it lives, the numbers of the jobs it is to cancel, and whether the watch has work.
 local function beat(keys, args)
   begin(keys, args)
   local session = is_alive(args[2])
   if not session then
-    return {moment(), 0, ''}
+    return {moment(), 0, '', 0}
   end
   local later = pack('>i8', NOW + tonumber(args[3]))
   call('HSET', T .. ':sessions', args[2], later .. sub(session, 9))
@@ -25,7 +25,8 @@ local function beat(keys, args)
   for i, member in ipairs(call('ZRANGEBYLEX', T .. ':x', '[' .. args[4], '[' .. args[4] .. HIGH)) do
     numbers[i] = sub(member, 9)
   end
-  return {moment(), 1, concat(numbers)}
+  local troubled = args[5] == '1' and exports.is_troubled()
+  return {moment(), 1, concat(numbers), troubled and 1 or 0}
 end
 
 -- args: moment, session

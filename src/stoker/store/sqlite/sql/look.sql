@@ -100,6 +100,9 @@ SELECT value FROM note WHERE key = ?
 -- name: sessions
 SELECT id, name, info, started_at, expires_at FROM session ORDER BY id
 
+-- name: dead_session
+SELECT id FROM session WHERE expires_at <= ? LIMIT 1
+
 -- name: enrol
 INSERT INTO session (id, name, info, started_at, expires_at) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET name = excluded.name, info = excluded.info,

@@ -1,0 +1,70 @@
+"""A worker without jobs: how little it asks of the store."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from stoker import Stoker
+from stoker.store import Store
+from stoker.worker import ferry
+from tests.worker.conftest import Hire
+from tests.worker.waiting import until
+
+ONCE = {"notes", "enrol", "next_due", "hold", "tidy"}
+"""At the start, or at long intervals."""
+
+
+class Asked(Counter[str]):
+    """Counts the calls of a store's verbs."""
+
+    def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        verbs = {name for name in vars(Store) if not name.startswith("_")}
+        for name in verbs - {"bell", "now", "close"}:
+            monkeypatch.setattr(store, name, self._counted(name, getattr(store, name)))
+
+    def _counted(self, name: str, ask: Any) -> Any:
+        def counted(*args: Any, **options: Any) -> Any:
+            self[name] += 1
+            return ask(*args, **options)
+
+        return counted
+
+
+@pytest.fixture
+def asked(app: Stoker, monkeypatch: pytest.MonkeyPatch) -> Asked:
+    return Asked(app.desk.store, monkeypatch)
+
+
+def test_an_idle_worker_beats_and_looks_for_jobs_and_asks_for_nothing_else(
+    hire: Hire, asked: Asked
+) -> None:
+    hire(ttl=1)
+    until(lambda: asked["beat"] >= 8)
+    assert asked.keys() <= ONCE | {"beat", "troubled", "transact"}
+    assert asked["troubled"] <= asked["beat"]  # of which it is a part here
+    assert {asked[verb] for verb in ONCE} <= {0, 1}
+
+
+def test_looks_that_find_nothing_need_not_ask_when_the_next_job_is_due(
+    hire: Hire, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ferry, "_LONGEST_SLEEP", 0.01)
+    hire()
+    until(lambda: asked["transact"] >= 10)
+    assert asked["next_due"] == 1
+
+
+def test_one_job_takes_a_trip_to_fetch_one_to_see_that_it_was_the_last_and_one_to_report(
+    app: Stoker, hire: Hire, asked: Asked, no_poll: None
+) -> None:
+    task = app.task(lambda: None)
+    worker = hire()
+    until(lambda: worker._ferry._asleep)
+    before = asked["transact"]
+    task.enqueue()
+    until(lambda: worker.finished == 1 and worker._ferry._asleep)
+    assert asked["transact"] - before - 1 in (2, 3)  # the first one is our own
