@@ -13,6 +13,7 @@ from bench import (
     disk,
     http,
     inserts,
+    policy,
     processes,
     stdio,
     wakeups,
@@ -35,6 +36,7 @@ _OF_SQLITE: Mapping[str, Bench] = {
     "disk": disk.run,
 }
 _OF_ALL: Mapping[str, Callable[[Engine, Setup], Result]] = {
+    "policy": policy.run,
     "bedrock": bedrock.run,
     "http": http.run,
     "stdio": stdio.run,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from bench.plan import portions
@@ -22,21 +22,22 @@ QUEUE = "work"
 _DAY = 24 * 3600 * 1_000_000
 _AT_ONCE_FORGOTTEN = QueueSettings(retention=Retention(finished=0))
 _OPEN = (State.QUEUED, State.RUNNING)
+_NO_KEYS: Iterator[str | None] = itertools.repeat(None)
 
 
-class StoreLoop:
-    """Jobs in and out through the Store protocol and the rules."""
+class AnyStoreLoop:
+    """Jobs in and out through the Store protocol and the rules, for so many keys by turns."""
 
-    def __init__(self, path: Path, sync: Sync, ending: Ending = Ending.KEPT) -> None:
-        self.path = path
-        self.store = SqliteStore(path, sync=sync)
+    def __init__(self, store: Store, ending: Ending = Ending.KEPT, *, keys: int = 0) -> None:
+        self.store = store
+        self._keys = cycle(keys)
         self._settings = _AT_ONCE_FORGOTTEN if ending is Ending.DELETED else DEFAULTS
         self._answers = ending is Ending.ANSWERED
         self._tokens = itertools.count(1)
 
     def fill(self, count: int) -> None:
         """One Change with a thousand inserts a commit."""
-        fill(self.store, count)
+        fill(self.store, count, self._keys)
 
     def claim(self, batch: int) -> Sequence[Job]:
         """One Claim, no Changes."""
@@ -57,7 +58,7 @@ class StoreLoop:
         return unfinished(self.store)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the store."""
         self.store.close()
 
     def _request(self, batch: int) -> Claim:
@@ -68,6 +69,16 @@ class StoreLoop:
         if self._answers:
             return [rules.finish(job, now=now, result=result_of(job.id)) for job in held]
         return [rules.finish(job, now=now, settings=settings) for job in held]
+
+
+class StoreLoop(AnyStoreLoop):
+    """The same on a file."""
+
+    store: SqliteStore
+
+    def __init__(self, path: Path, sync: Sync, ending: Ending = Ending.KEPT) -> None:
+        self.path = path
+        super().__init__(SqliteStore(path, sync=sync), ending)
 
 
 class DeskLoop:
@@ -113,15 +124,20 @@ class DeskLoop:
         return [(job, Finished()) for job in held]
 
 
-def fill(store: SqliteStore, count: int) -> None:
+def fill(store: Store, count: int, keys: Iterator[str | None] = _NO_KEYS) -> None:
     """Insert jobs, a thousand a commit."""
     for portion in portions(count):
         now = store.now()
         jobs = (
-            Job(QUEUE, "bench", PAYLOAD, due_at=now, created_at=now, scheduled_at=now)
-            for _ in range(portion)
+            Job(QUEUE, "bench", PAYLOAD, due_at=now, created_at=now, scheduled_at=now, key=key)
+            for key in itertools.islice(keys, portion)
         )
         store.transact([Change(inserts=tuple(jobs))])
+
+
+def cycle(keys: int) -> Iterator[str | None]:
+    """So many keys, over and over; none at all if there are to be none."""
+    return itertools.cycle([f"tenant {number}" for number in range(keys)]) if keys else _NO_KEYS
 
 
 def unfinished(store: Store) -> int:

@@ -30,6 +30,17 @@ class PeersPlan(msgspec.Struct, frozen=True):
     """Jobs in the queue before a drain: few and many."""
 
 
+class PolicyPlan(msgspec.Struct, frozen=True):
+    """The sizes of the measures of limits, rates and turns."""
+
+    jobs: int
+    """Jobs drained in one turn."""
+    keys: tuple[int, ...]
+    """Keys among which a claim has to choose."""
+    blocked: int
+    """Jobs of a key without room, in front of all others."""
+
+
 class Plan(msgspec.Struct, frozen=True):
     """The sizes of one run of the benchmarks."""
 
@@ -59,6 +70,7 @@ class Plan(msgspec.Struct, frozen=True):
     churn: int
     """Jobs that pass through while the file is watched."""
     peers: PeersPlan
+    policy: PolicyPlan
 
 
 DEFAULT = Plan(
@@ -85,6 +97,7 @@ DEFAULT = Plan(
         idle=20.0,
         backlogs=(10_000, 1_000_000),
     ),
+    policy=PolicyPlan(jobs=20_000, keys=(10, 1_000, 100_000), blocked=1_000_000),
 )
 FULL = msgspec.structs.replace(DEFAULT, name="full", depths=(*DEFAULT.depths, 5_000_000))
 QUICK = msgspec.structs.replace(
@@ -111,6 +124,7 @@ QUICK = msgspec.structs.replace(
         idle=3.0,
         backlogs=(2_000, 100_000),
     ),
+    policy=PolicyPlan(jobs=5_000, keys=(10, 1_000, 10_000), blocked=100_000),
 )
 
 

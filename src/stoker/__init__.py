@@ -18,11 +18,27 @@ from typing import TYPE_CHECKING
 from stoker.errors import StokerError
 
 if TYPE_CHECKING:
-    from stoker.client import Call, JobFailed, JobHandle, Stoker, Task, WaitTimeout
+    from stoker.client import (
+        Call,
+        Flow,
+        JobFailed,
+        JobHandle,
+        Stoker,
+        Task,
+        WaitTimeout,
+        chain,
+        group,
+        previous,
+    )
     from stoker.desk import Desk, Placement, Reply, Twin
+    from stoker.desk.children import Children
+    from stoker.desk.throttle import Throttle
+    from stoker.kernel.flow import Summary
+    from stoker.kernel.hours import Maintenance
     from stoker.kernel.job import Format, Job, State
     from stoker.kernel.policy import OnLost, Policy
     from stoker.kernel.queue import Order, QueueSettings, Retention
+    from stoker.kernel.rate import Rate, parse_rate
     from stoker.kernel.retry import Again, Failure, GiveUp, failure_of
     from stoker.kernel.retry_forms import (
         by_error,
@@ -44,54 +60,69 @@ __version__ = "0.1.0"
 __all__ = [
     "Again",
     "Call",
+    "Children",
     "Context",
     "Desk",
     "Failure",
+    "Flow",
     "Format",
     "GiveUp",
     "Job",
     "JobFailed",
     "JobHandle",
+    "Maintenance",
     "Middleware",
     "OnLost",
     "Order",
     "Placement",
     "Policy",
     "QueueSettings",
+    "Rate",
     "Reply",
     "Retention",
     "Retry",
     "State",
     "Stoker",
     "StokerError",
+    "Summary",
     "Task",
+    "Throttle",
     "Twin",
     "WaitTimeout",
     "Windows",
     "Worker",
     "by_error",
+    "chain",
     "current",
     "custom",
     "exponential",
     "failure_of",
     "fixed",
+    "group",
     "linear",
     "listed",
     "never",
     "open_store",
+    "parse_rate",
     "parse_windows",
+    "previous",
 ]
 
 # Names are fetched when they are first asked for: whoever needs a part of the house, such as the
 # command line, does not wait for all of it.
 _HOMES = {
-    "stoker.client": "Call JobFailed JobHandle Stoker Task WaitTimeout",
+    "stoker.client": "Call Flow JobFailed JobHandle Stoker Task WaitTimeout chain group previous",
     "stoker.desk": "Desk Placement Reply Twin",
+    "stoker.desk.children": "Children",
+    "stoker.kernel.flow": "Summary",
+    "stoker.kernel.hours": "Maintenance",
     "stoker.kernel.job": "Format Job State",
     "stoker.kernel.policy": "OnLost Policy",
     "stoker.kernel.queue": "Order QueueSettings Retention",
+    "stoker.kernel.rate": "Rate parse_rate",
     "stoker.kernel.retry": "Again Failure GiveUp failure_of",
     "stoker.kernel.retry_forms": "by_error custom exponential fixed linear listed never",
+    "stoker.desk.throttle": "Throttle",
     "stoker.kernel.window": "Windows parse_windows",
     "stoker.store.open": "open_store",
     "stoker.worker.context": "Context Retry current",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from stoker.desk import Desk
+from stoker.kernel.hours import Maintenance
 from stoker.kernel.job import Job
 from tests.bedrock.teller import Teller
-from tests.engines import VirtualClock
+from tests.engines import SECOND, START, VirtualClock
 
 NONE = "404 No job found"
 
@@ -147,3 +149,12 @@ def test_an_update_keeps_the_mark(teller: Teller) -> None:
     teller.ok("UpdateJob", jobID=real, data={"x": 1, "mockRequest": True})
     assert teller.query(mocked)["data"] == {"x": 1, "mockRequest": True}
     assert teller.query(real)["data"] == {"x": 1}
+
+
+def test_a_closed_queue_hands_nothing_out(teller: Teller, desk: Desk, clock: VirtualClock) -> None:
+    teller.create("foo")
+    desk.control.adjust("bedrock:foo", maintenance=(Maintenance(start=0, end=START + SECOND),))
+    assert teller("GetJob", name="foo").status == NONE
+    assert teller("GetJobs", name="f*", numResults=5).status == NONE
+    clock.pass_(1)
+    assert teller("GetJob", name="foo").status == "200 OK"

@@ -53,6 +53,7 @@ ROWS = {
     "coalescing": [3],
     "wakeups": [2, 1],
     "disk": [2, 11],
+    "policy": [6, 2, 2],
     "bedrock": [2, 2],
     "http": [5],
     "stdio": [3],
@@ -73,7 +74,7 @@ def test_a_benchmark_finds_a_row_of_real_numbers_for_each_contestant(
 def test_every_benchmark_is_tried_here_or_among_peers() -> None:
     assert [*ROWS, "peers"] == names("sqlite")
     assert {tuple(names(engine)) for engine in ENGINES if engine != "sqlite"} == {
-        ("bedrock", "http", "stdio", "worqr", "peers")
+        ("policy", "bedrock", "http", "stdio", "worqr", "peers")
     }
 
 
@@ -82,6 +83,17 @@ def test_half_of_the_raw_speed_is_aimed_at(run: Callable[[str], Result], name: s
     (target,) = run(name).targets
     assert target.wanted == 0.5
     assert target.reached > 0
+
+
+def test_most_of_the_unlimited_speed_and_claims_that_do_not_grow_are_aimed_at(
+    run: Callable[[str], Result],
+) -> None:
+    targets = run("policy").targets
+    assert [(target.wanted, target.below) for target in targets] == [
+        *[(0.6, False)] * 4,
+        *[(1.5, True)] * 3,
+    ]
+    assert min(target.reached for target in targets) > 0
 
 
 def test_a_lone_thread_commits_as_often_as_it_enqueues(run: Callable[[str], Result]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from bench.plan import PeersPlan, Plan
+from bench.plan import PeersPlan, Plan, PolicyPlan
 from bench.result import Cell, Table
 
 TINY = Plan(
@@ -32,6 +32,7 @@ TINY = Plan(
         idle=0.05,
         backlogs=(100, 200),
     ),
+    policy=PolicyPlan(jobs=200, keys=(20, 40), blocked=50),
 )
 
 

@@ -249,3 +249,44 @@ def test_a_moment_needs_no_seconds_but_a_zone() -> None:
     assert read_moment("1970-01-01T00:01Z") == MINUTE
     with pytest.raises(BadInput, match="has no zone"):
         read_moment("1970-01-01T00:01:00")
+
+
+# --- At a pace -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", [["--app", "shop:app"], ["--store", "sqlite:///jobs.db"]])
+def test_the_first_of_a_period_stands_for_the_others(
+    cli: Cli, shop: Path, where: list[str]
+) -> None:
+    once = ["enqueue", *where, "shop.welcome", "--unique", "u7", "--once-per", "10m"]
+    assert cli(*once, "user=1").stdout == "job 1 is enqueued\n"
+    assert "job 1 is there already" in cli(*once, "user=2").stdout
+    assert [job.payload for job in stored(shop)] == [b'{"user":1}']
+
+
+@pytest.mark.parametrize("where", [["--app", "shop:app"], ["--store", "sqlite:///jobs.db"]])
+def test_the_last_counts_and_is_put_off(cli: Cli, shop: Path, where: list[str]) -> None:
+    calm = ["enqueue", *where, "shop.welcome", "--unique", "u7"]
+    calm += ["--debounce", "5m", "--at-most", "1h"]
+    for user in (1, 2):
+        assert cli(*calm, f"user={user}").exit_code == 0
+    (job,) = stored(shop)
+    assert (job.payload, job.due_at >= job.created_at + 5 * MINUTE) == (b'{"user":2}', True)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (["--once-per", "1m"], "needs a unique key"),
+        (["--unique", "u", "--at-most", "1m"], "say both"),
+        (["--unique", "u", "--debounce", "1m", "--delay", "1m"], "leave out the delay"),
+        (["--unique", "u", "--debounce", "1m", "--count", "2"], "leave out --count"),
+    ],
+)
+def test_a_pace_that_makes_no_sense_is_refused(
+    cli: Cli, shop: Path, said: list[str], words: str
+) -> None:
+    for where in (["--app", "shop:app"], ["--store", "sqlite:///jobs.db"]):
+        result = cli("enqueue", *where, "shop.welcome", "user=7", *said)
+        assert (result.exit_code != 0, words in result.stderr) == (True, True)
+    assert stored(shop) == []

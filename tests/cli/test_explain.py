@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 
 from stoker.desk import Desk
-from stoker.desk.explain import Blocker, Explanation, Reason, Scene, blockers, explain
+from stoker.desk.blocker import Blocker, Reason
+from stoker.desk.explain import Explanation, blockers, explain
+from stoker.desk.scene import Scene
 from stoker.doors.cli.explain import ADVICE
 from stoker.errors import NotFound
 from stoker.kernel.job import Job, State
 from stoker.kernel.outcome import Awaits, Released
 from stoker.kernel.policy import OnLost, Policy
 from stoker.kernel.queue import DEFAULTS, QueueSettings
+from stoker.kernel.rate import parse_rate
 from stoker.kernel.retry import failure_of
 from stoker.kernel.retry_forms import fixed
 from stoker.kernel.window import parse_windows
@@ -57,8 +60,10 @@ def test_nothing_stands_in_the_way_of_a_job_that_is_next(
 
 def test_a_job_waits_its_turn_behind_others(desk: Desk, store: Store, worker: int) -> None:
     enqueue(desk, Job("mail"))
-    blocker = only(store, enqueue(desk, Job("mail")))
-    assert blocker == Blocker(Reason.IN_LINE, "it waits its turn; queued in mail besides it: 1")
+    job_id = enqueue(desk, Job("mail"))
+    behind = [Job("mail"), Job("mail", rank=5, due_at=1), Job("mail", rank=-1, due_at=START + 1)]
+    desk.intake.enqueue_many(behind)
+    assert only(store, job_id) == Blocker(Reason.IN_LINE, "it waits its turn: 1 job goes before it")
 
 
 def test_a_job_may_not_be_due(desk: Desk, store: Store, worker: int) -> None:
@@ -145,7 +150,7 @@ def test_a_full_key_names_the_holders_of_its_places(desk: Desk, store: Store, wo
     enqueue(desk, Job("mail", key="bob"))
     job_id = enqueue(desk, Job("mail", key="ann", weight=2000))
     enqueue(desk, Job("mail", key="bob"))
-    desk.dispatch.claim(["mail"], 1, session=worker)
+    desk.dispatch.claim(["mail"], 2)
     blocker = only(store, job_id)
     assert blocker.reason is Reason.KEY_FULL
     assert blocker.text == "the key ann is full: 1 of 1 places are taken, it needs 2"
@@ -327,6 +332,17 @@ def test_the_command_names_the_holders(cli: Cli, jobs: Desk) -> None:
     assert "\n      jobs 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more\n" in told
 
 
+def test_the_command_says_what_can_be_done_about_a_limit(cli: Cli, jobs: Desk) -> None:
+    jobs.control.configure("gpu", QueueSettings(rate=parse_rate("1 per day")))
+    jobs.control.configure("mail", QueueSettings(within="gpu", tasks={"resize": 1}))
+    jobs.intake.enqueue_many([Job("mail", "resize")] * 2)
+    jobs.dispatch.claim(["mail"])
+    shown = cli("explain", "2").stdout
+    assert "→ stoker queues set mail tasks.resize=N\n" in shown
+    assert "which mail is within, has used up its 1 per day, until " in shown
+    assert "→ stoker queues set gpu rate=N/m\n" in shown
+
+
 def test_programs_get_reasons_as_stable_words(cli: Cli, jobs: Desk) -> None:
     jobs.dispatch.open_session("ann", SERVING, ttl=3600 * SECOND)
     jobs.intake.enqueue(Job("mail", due_at=1_893_456_000_000_000))
@@ -363,5 +379,5 @@ def test_a_running_and_an_ended_job_can_be_explained_too(cli: Cli, jobs: Desk) -
 
 
 def test_advice_can_be_given_for_any_job() -> None:
-    facts = {"id": 1, "queue": "mail", "key": None, "parent_id": None}
+    facts = {"id": 1, "queue": "mail", "key": None, "parent_id": None, "task": "", "outer": None}
     assert all(advice.format(**facts) for advice in ADVICE.values())

@@ -1,16 +1,22 @@
-"""`stoker queues`: list, pause, resume, set, purge."""
+"""`stoker queues`: list, show, pause, resume, set, purge."""
 
 from __future__ import annotations
+
+import shlex
 
 import pytest
 
 from stoker.desk import Desk
-from stoker.doors.cli.words import read_settings, settings_text
+from stoker.desk.throttle_memory import Memory, remember
+from stoker.doors.cli.settings import changed, settings_text
 from stoker.errors import BadInput
+from stoker.kernel.hours import parse_maintenance
 from stoker.kernel.job import Job, State
 from stoker.kernel.queue import DEFAULTS, HOUR, Order, QueueSettings, Retention
+from stoker.kernel.rate import parse_rate
+from stoker.kernel.window import parse_windows
 from stoker.store import Filter
-from tests.cli.conftest import Cli, lines
+from tests.cli.conftest import Cli, document, lines
 
 
 def settings(desk: Desk, queue: str) -> QueueSettings:
@@ -49,6 +55,20 @@ def test_programs_get_queues_a_line_each(cli: Cli, jobs: Desk) -> None:
                 "order": "rank-time",
                 "paused": False,
                 "retention": {"finished": 3600.0, "failed": 2592000.0, "cancelled": 86400.0},
+                "tasks": {},
+                "shares": {},
+                "lend": False,
+                "rate": None,
+                "key_rate": None,
+                "key_rates": {},
+                "task_rates": {},
+                "within": None,
+                "fair": False,
+                "turns": {},
+                "ageing": None,
+                "windows": None,
+                "maintenance": [],
+                "throttled": False,
             },
         }
     ]
@@ -98,6 +118,16 @@ def test_settings_make_a_queue_even_where_there_is_no_store(cli: Cli) -> None:
         ("retention.lost=1h", "cannot set retention.lost=1h"),
         ("retention.failed=long", "cannot read the duration 'long'"),
         ("keys.=3", "cannot set keys.=3"),
+        ("keys=3", "cannot set keys=3"),
+        ("rate=often", "cannot read the rate 'often': write it like 100 per minute"),
+        ("task_rates.resize=5", "cannot read the rate '5'"),
+        ("fair=1", "cannot set fair=1"),
+        ("ageing=soon", "cannot read the duration 'soon'"),
+        ("shares.east=40", "shares are parts of a capacity; give the queue one"),
+        ("within=mail", "the queue 'mail' cannot be within itself"),
+        ("windows=nightly", 'cannot read "nightly" in the windows'),
+        ("maintenance=sun", 'no times after "sun"'),
+        ("throttled=", "cannot set throttled="),
     ],
 )
 def test_settings_that_cannot_be_used_are_refused(
@@ -116,17 +146,94 @@ def test_settings_that_cannot_be_used_are_refused(
         QueueSettings(capacity=2.5, paused=True),
         QueueSettings(key_capacity=1, keys={"a.b": 2, "c": 0.5}, order=Order.TIME_RANK),
         QueueSettings(retention=Retention(finished=0, failed=None, cancelled=90_000_000)),
+        QueueSettings(
+            capacity=1234567.125,
+            tasks={"resize": 2},
+            shares={"north east": 40},
+            lend=True,
+            rate=parse_rate("100 per minute"),
+            key_rate=parse_rate("5/10s, fixed"),
+            key_rates={"ann": parse_rate("10/s, burst 50")},
+            task_rates={"resize": parse_rate("1/s")},
+            within="all of it",
+            fair=True,
+            turns={"gold": 3},
+            ageing=600_000_000,
+        ),
+        QueueSettings(
+            windows=parse_windows("mon-fri 08:00-18:00 in Europe/Berlin except 2027-12-24"),
+            maintenance=(
+                parse_maintenance("sun 02:00-04:00, drain 30m"),
+                parse_maintenance("2027-03-28 02:00 to 2027-03-28 04:00"),
+            ),
+            throttled=True,
+        ),
     ],
 )
 def test_what_is_shown_of_settings_can_be_set(given: QueueSettings) -> None:
-    assert read_settings(DEFAULTS, settings_text(given).split()) == given
+    assert changed(DEFAULTS, shlex.split(settings_text(given))) == given
 
 
 def test_an_exception_for_a_key_can_be_taken_back() -> None:
     keyed = QueueSettings(keys={"ann": 3, "bob": 1})
-    assert read_settings(keyed, ["keys.ann=none"]) == QueueSettings(keys={"bob": 1})
+    assert changed(keyed, ["keys.ann=none"]) == QueueSettings(keys={"bob": 1})
     with pytest.raises(BadInput, match=r"keys\.ann must be a number"):
-        read_settings(keyed, ["keys.ann=lots"])
+        changed(keyed, ["keys.ann=lots"])
+
+
+def test_limits_are_taken_away_as_they_were_set(cli: Cli, jobs: Desk) -> None:
+    words = ["shares.east=40", "capacity=10", "rate=100 per minute", "key_rates.ann=5/s"]
+    words += ["tasks.resize=2", "task_rates.resize=1/s", "within=gpu", "lend=yes", "ageing=10m"]
+    assert cli("queues", "set", "mail", *words, "fair=yes", "turns.gold=3").exit_code == 0
+    none = ["shares=none", "capacity=none", "rate=none", "key_rates.ann=none", "tasks.resize=none"]
+    hours = ["windows=22:00-06:00", "maintenance=sun 02:00-04:00", "throttled=yes"]
+    assert cli("queues", "set", "mail", *hours).exit_code == 0
+    none += ["windows=none", "maintenance=none", "throttled=no"]
+    none += ["task_rates=none", "within=none", "lend=no", "ageing=none", "fair=no", "turns=none"]
+    assert cli("queues", "set", "mail", *none).stdout == "mail: as usual\n"
+    assert settings(jobs, "mail") == DEFAULTS
+
+
+def test_a_throttler_is_shown_with_its_state_and_what_went_wrong(cli: Cli, jobs: Desk) -> None:
+    cli("queues", "set", "mail", "throttled=yes")
+    jobs.clerk.transact([remember("mail", Memory(state=[1, 2], error="KeyError: 'east'"), 0)])
+    shown = cli("queues", "show", "mail").stdout
+    assert "throttler fails" in shown
+    assert "KeyError: 'east'" in shown
+    assert "[1, 2]" in shown
+
+
+def test_a_queue_is_shown_line_by_line(cli: Cli, jobs: Desk) -> None:
+    words = ["capacity=5", "rate=100/m", "keys.ann=2"]
+    cli("queues", "set", "gpu", *words)
+    cli("queues", "set", "train", "within=gpu")
+    jobs.intake.enqueue_many([Job("gpu"), Job("train")])
+    jobs.dispatch.claim(["gpu", "train"], 2)
+    shown = [line.split(maxsplit=1) for line in cli("queues", "show", "gpu").stdout.splitlines()]
+    assert shown[0] == ["queue", "gpu"]
+    assert ["RUNNING", "1"] in shown
+    assert shown[-5:] == [
+        ["used", "2"],
+        ["capacity", "5"],
+        ["keys.ann", "2"],
+        ["rate", "100 per minute"],
+        ["within", "it  train"],
+    ]
+    assert (
+        document(cli("queues", "show", "gpu", "--json"))
+        == lines(cli("queues", "list", "--json"))[0]
+    )
+    assert "there is no queue 'cpu'; there are: gpu, train" in cli("queues", "show", "cpu").stderr
+
+
+def test_what_a_queue_uses_counts_those_within_it(cli: Cli, jobs: Desk) -> None:
+    jobs.control.configure("gpu", QueueSettings(capacity=5))
+    jobs.control.configure("train", QueueSettings(within="gpu"))
+    jobs.intake.enqueue_many([Job("train"), Job("train")])
+    jobs.dispatch.claim(["train"], 2)
+    _, gpu, train = cli("queues", "list").stdout.splitlines()
+    assert gpu.split()[-2:] == ["2", "capacity=5"]
+    assert train.split()[-2:] == ["2", "within=gpu"]
 
 
 def test_purging_deletes_everything_but_what_runs(cli: Cli, jobs: Desk) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stoker import Context, Desk, Order, QueueSettings, Retention, State, Stoker, open_store
+from stoker import Context, Desk, Order, QueueSettings, Rate, Retention, State, Stoker, open_store
 from stoker.errors import BadInput
 from stoker.store.memory import MemoryStore
 from stoker.store.sqlite import SqliteStore
@@ -135,6 +135,37 @@ def test_settings_are_given_as_values_or_as_plain_data(app: Stoker) -> None:
     assert app.desk.store.survey(["post"])[0].settings == plain
 
 
+def test_rates_and_times_are_given_as_text(app: Stoker) -> None:
+    app.configure("api", capacity=10)
+    app.configure("api", rate="100 per minute", key_rate=Rate(5, 1_000_000))
+    app.configure("api", key_rates={"ann": "10/s"}, task_rates={"resize": "1 per 10s, fixed"})
+    app.configure("api", shares={"east": 40}, lend=True, fair=True, turns={"gold": 3}, ageing="10m")
+    assert app.configure("api", tasks={"resize": 2}, within="gpu") == QueueSettings(
+        capacity=10,
+        rate=Rate(100, 60_000_000),
+        key_rate=Rate(5, 1_000_000),
+        key_rates={"ann": Rate(10, 1_000_000)},
+        task_rates={"resize": Rate(1, 10_000_000, fixed=True)},
+        shares={"east": 40},
+        lend=True,
+        fair=True,
+        turns={"gold": 3},
+        ageing=600_000_000,
+        tasks={"resize": 2},
+        within="gpu",
+    )
+    assert app.configure("api", rate=None, ageing=None, within=None).rate is None
+
+
+def test_queues_are_within_others_one_deep(app: Stoker) -> None:
+    app.configure("inner", within="outer")
+    with pytest.raises(BadInput, match="put 'inner' within 'world' first"):
+        app.configure("outer", within="world")
+    with pytest.raises(BadInput, match=r"'inner' is within 'outer' itself.*put 'core' within"):
+        app.configure("core", within="inner")
+    assert app.configure("inner", within="world").within == "world"
+
+
 def test_settings_are_in_force_at_once(app: Stoker, stoker: Harness) -> None:
     task = app.task(queue="mail")(lambda: None)
     app.configure("mail", paused=True)
@@ -148,7 +179,12 @@ def test_settings_are_in_force_at_once(app: Stoker, stoker: Harness) -> None:
     ("settings", "complaint"),
     [
         ({"capacty": 1}, "a queue has no capacty; it has capacity, key_capacity, keys, order"),
-        ({"capacity": "much"}, r"the queue 'mail' cannot be set like this: .*at `\$.capacity`"),
+        ({"capacity": "much"}, "capacity cannot be set to 'much': Expected `float | null`"),
+        ({"rate": 5}, "a rate is a text such as 100 per minute, not 5"),
+        ({"key_rates": {"ann": "often"}}, "cannot read the rate 'often'"),
+        ({"ageing": "a while"}, "cannot read the duration 'a while'"),
+        ({"shares": {"east": 60, "west": 60}}, "cannot be more than 100 in all"),
+        ({"within": "mail"}, "the queue 'mail' cannot be within itself"),
         ({"capacity": 0}, "capacity must be more than 0; pause the queue"),
         ({"order": "random"}, "Invalid enum value 'random'"),
         ({"keys": {"ann": -1}}, r"keys\['ann'\] must be more than 0"),

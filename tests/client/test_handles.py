@@ -108,6 +108,15 @@ def test_the_result_of_a_failed_job_is_its_failure(stoker: Harness, greet: Greet
     assert caught.value.job.attempt == 2
 
 
+def test_a_handle_tells_why_its_job_does_not_run(app: Stoker, greet: Greet) -> None:
+    job = greet.enqueue("ann")
+    app.configure(job.job.queue, paused=True)
+    reasons = [blocker.reason.value for blocker in job.explain().blockers]
+    assert reasons == ["queue_paused", "no_worker"]
+    app.desk.control.edit(job.id, {"name": "unheard-of"})
+    assert job.explain().blockers[-1].text == "the app knows no task called 'unheard-of'"
+
+
 def test_the_result_of_a_cancelled_job_is_that_it_was_cancelled(app: Stoker, greet: Greet) -> None:
     job = greet.enqueue("ann")
     job.cancel()

@@ -108,6 +108,16 @@ def test_the_room_of_a_queue_limits_what_is_wanted(desk: Desk) -> None:
     assert found.slots(within=0.1) == 3
 
 
+def test_a_queue_has_no_more_room_than_the_one_that_it_is_within(desk: Desk) -> None:
+    desk.control.adjust("gpu", capacity=3)
+    desk.control.adjust("q", within="gpu", capacity=8)
+    desk.intake.enqueue_many([Job("q") for _ in range(100)])
+    (found,) = measure(desk.store, ["q"])
+    assert found.slots(within=0.1) == 3
+    desk.control.adjust("gpu", paused=True)
+    assert measure(desk.store, ["q"]) == []
+
+
 # -- processes -----------------------------------------------------------------------------
 
 FLEET = """

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from stoker.desk import Desk
-from stoker.desk.sequel import enqueue_with_sequel
 from stoker.doors.http.callbacks import QUEUE
 from stoker.errors import BadInput, Duplicate
+from stoker.kernel import family
 from stoker.kernel.job import Job, State
 from stoker.kernel.policy import Policy
 from stoker.store import Filter
 from stoker.watch import run_chores
+from tests.engines import VirtualClock
 from tests.http.client import PATIENCE, Api
 from tests.http.conftest import Serve
 
@@ -136,7 +137,7 @@ def test_nothing_is_posted_unless_an_operator_said_where_to(
 
 
 def test_a_sequel_waits_for_its_job_and_runs_when_it_has_ended(desk: Desk) -> None:
-    job_id = enqueue_with_sequel(desk.clerk, Job("q", payload=b"1"), Job("then"))
+    job_id = desk.flows.with_sequel(Job("q", payload=b"1"), Job("then"))
     assert desk.dispatch.claim(["then"]) == []
     run_chores(desk.clerk, "me")
     assert desk.dispatch.claim(["then"]) == []
@@ -153,14 +154,14 @@ def test_a_sequel_waits_for_its_job_and_runs_when_it_has_ended(desk: Desk) -> No
 def test_a_job_that_cannot_be_taken_in_leaves_no_sequel(desk: Desk) -> None:
     desk.intake.enqueue(Job("q", ref="r"))
     with pytest.raises(Duplicate):
-        enqueue_with_sequel(desk.clerk, Job("q", ref="r"), Job("then"))
+        desk.flows.with_sequel(Job("q", ref="r"), Job("then"))
     with pytest.raises(BadInput, match="repeats"):
-        enqueue_with_sequel(desk.clerk, Job("q", policy=Policy(repeat="every 5m")), Job("then"))
+        desk.flows.with_sequel(Job("q", policy=Policy(repeat="every 5m")), Job("then"))
     assert [job.queue for job in desk.store.find(Filter())] == ["q"]
 
 
-def test_a_sequel_without_a_job_runs_with_nothing_to_tell(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+def test_nothing_is_left_of_a_sequel_whose_job_did_not_come(
+    desk: Desk, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if the process had died between the two steps."""
 
@@ -168,10 +169,12 @@ def test_a_sequel_without_a_job_runs_with_nothing_to_tell(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(desk.clerk, "decide", die)
+        patched.setattr(family, "gather", die)
         with pytest.raises(KeyboardInterrupt):
-            enqueue_with_sequel(desk.clerk, Job("q"), Job(QUEUE))
-    assert desk.dispatch.claim([QUEUE]) == []
+            desk.flows.with_sequel(Job("q"), Job(QUEUE))
     run_chores(desk.clerk, "me")
-    (sequel,) = desk.dispatch.claim([QUEUE])
-    assert desk.store.find(Filter(parent_id=sequel.id)) == []
+    assert desk.dispatch.claim([QUEUE]) == []
+    assert len(desk.store.find(Filter())) == 1
+    clock.pass_(60)
+    run_chores(desk.clerk, "me")
+    assert desk.store.find(Filter()) == []

@@ -61,6 +61,14 @@ def test_whoever_resumes_is_told_what_is_no_longer_so_and_nothing_else(api: Api)
     assert states(now(api, query, **{"last-event-id": last})) == [(b, "FINISHED")]
 
 
+def test_a_change_of_settings_is_told(api: Api) -> None:
+    api.put("a")
+    last = now(api)[-1].id
+    api.done("PATCH", "/v1/queues/a", {"rate": "5/s"})
+    (event,) = now(api, f"&after={last}")
+    assert (event.kind, event.data["settings"]["rate"]) == ("queue", "5 per second")
+
+
 def test_an_id_that_is_not_known_leads_to_the_whole_picture(api: Api) -> None:
     a = api.put()
     now(api, f"&job={a}")

@@ -37,9 +37,102 @@ def test_settings_change_one_by_one_and_hold_at_once(api: Api) -> None:
     assert len(api.take("mail")) == 1
 
 
-@pytest.mark.parametrize("change", [{"capacity": 0}, {"order": "random"}, {"pauesd": True}])
+POLICIES: dict[str, Any] = {
+    "capacity": 10.0,
+    "tasks": {"resize": 2.0},
+    "shares": {"east": 40.0},
+    "lend": True,
+    "rate": "100 per minute",
+    "key_rate": "5 per second, burst 20",
+    "key_rates": {"ann": "10 per second"},
+    "task_rates": {"resize": "1 per 10s, fixed"},
+    "within": "world",
+    "fair": True,
+    "turns": {"gold": 3.0},
+    "ageing": 600.0,
+    "windows": "mon-fri 08:00-18:00 in Europe/Berlin",
+    "maintenance": ["sun 02:00-04:00, drain 30m", "2027-03-28 02:00 to 2027-03-28 04:00"],
+    "throttled": True,
+}
+
+
+def test_policies_are_set_and_shown_alike(api: Api) -> None:
+    shown = api.done("PATCH", "/v1/queues/api", {**POLICIES, "ageing": "10m", "rate": "100/m"})
+    assert {name: shown["settings"][name] for name in POLICIES} == POLICIES
+    assert api.get("/v1/queues/api").json == shown
+    gone = dict.fromkeys(("rate", "key_rate", "within", "ageing", "capacity", "windows"))
+    gone |= {"shares": {}, "lend": False, "fair": False, "maintenance": [], "throttled": False}
+    rest = api.done("PATCH", "/v1/queues/api", gone)["settings"]
+    assert {name: rest[name] for name in gone} == gone
+    assert rest["tasks"] == {"resize": 2.0}
+
+
+def test_a_queue_can_be_given_exactly_these_settings(api: Api) -> None:
+    api.done("PATCH", "/v1/queues/api", POLICIES)
+    only = api.done("PUT", "/v1/queues/api", {"rate": "2 per minute", "retention": {"failed": 60}})
+    plain = api.done("PUT", "/v1/queues/plain", {})["settings"]
+    assert only["settings"] == {
+        **plain,
+        "rate": "2 per minute",
+        "retention": {**plain["retention"], "failed": 60.0},
+    }
+
+
+@pytest.mark.parametrize(
+    ("shut", "reason"),
+    [
+        ({"maintenance": ["2000-01-01 00:00 to 9000-01-01 00:00"]}, "maintenance"),
+        ({"throttled": True}, "no_throttler"),
+    ],
+)
+def test_a_queue_that_is_closed_or_has_a_throttler_gives_nothing_over_http(
+    api: Api, shut: dict[str, Any], reason: str
+) -> None:
+    job = api.put("api")
+    api.done("PUT", "/v1/queues/api", shut)
+    assert api.take("api") == []
+    told = api.get(f"/v1/jobs/{job}/explain").json
+    assert reason in [each["reason"] for each in told["blockers"]]
+    api.done("PUT", "/v1/queues/api", {})
+    assert [each["id"] for each in api.take("api")] == [job]
+
+
+def test_a_rate_holds_over_http_and_is_explained(api: Api) -> None:
+    api.done("PUT", "/v1/queues/api", {"rate": "1 per minute, fixed"})
+    first, second = api.put("api"), api.put("api")
+    assert [job["id"] for job in api.take("api", limit=5)] == [first]
+    told = api.get(f"/v1/jobs/{second}/explain").json
+    (rate,) = [each for each in told["blockers"] if each["reason"] == "queue_rate"]
+    assert rate["text"] == "the queue api has used up its 1 per minute, fixed"
+    assert rate["until"] is not None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"capacity": 0},
+        {"order": "random"},
+        {"pauesd": True},
+        {"rate": "often"},
+        {"rate": 5},
+        {"key_rates": {"ann": None}},
+        {"shares": {"east": 40}},
+        {"capacity": 1, "shares": {"east": 101}},
+        {"ageing": 0},
+        {"ageing": "soon"},
+        {"windows": "at night"},
+        {"maintenance": "02:00-04:00"},
+        {"maintenance": ["00:00-24:00"]},
+        {"within": "q"},
+        {"turns": {"gold": 0}},
+    ],
+    ids=str,
+)
 def test_settings_that_cannot_be_meant_are_refused(plain: Api, change: dict[str, Any]) -> None:
-    assert plain.ask("PATCH", "/v1/queues/q", change).status == 400
+    for method in ("PATCH", "PUT"):
+        answer = plain.ask(method, "/v1/queues/q", change)
+        assert (answer.status, answer.json["status"]) == (400, 400)
+        assert answer.json["detail"]
     assert plain.get("/v1/queues").json["queues"] == []
 
 

@@ -8,19 +8,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.kernel.admission import Admission, Turnstile
+from stoker.kernel.admission import Admission, Turnstile, of_key
 from stoker.kernel.queue import QueueSettings
 
-ENTER, KEY_FULL, QUEUE_FULL = Admission
+ENTER, KEY_FULL, QUEUE_FULL = Admission.ENTER, Admission.KEY_FULL, Admission.QUEUE_FULL
 
 Asked = list[tuple[str | None, int]]
+
+
+class Ledger:
+    """Books with these entries."""
+
+    def __init__(self, used: int = 0, held: dict[str, int] | None = None) -> None:
+        self._used = {"": used} | {of_key(key): units for key, units in (held or {}).items()}
+        self.looked_up: list[str] = []
+
+    def used(self, queue: str, meter: str) -> int:
+        self.looked_up.append(meter)
+        return self._used.get(meter, 0) if queue == "q" else 0
+
+    def flow(self, queue: str, meter: str) -> str:
+        raise AssertionError(f"nobody has a rate in {queue}, also not {meter}")
 
 
 def ask(
     settings: QueueSettings, asked: Asked, used: int = 0, held: dict[str, int] | None = None
 ) -> list[Admission]:
-    turnstile = Turnstile(settings, used, lambda key: (held or {}).get(key, 0))
-    return [turnstile.ask(key, weight) for key, weight in asked]
+    turnstile = Turnstile("q", settings, Ledger(used, held), now=0)
+    return [turnstile.ask(key, "", weight) for key, weight in asked]
 
 
 def test_without_limits_everybody_enters() -> None:
@@ -65,24 +80,20 @@ def test_a_job_refused_for_its_keys_sake_uses_no_room_of_the_queue() -> None:
     assert ask(settings, asked) == [ENTER, KEY_FULL, ENTER, QUEUE_FULL]
 
 
-def test_a_job_refused_for_the_queues_sake_uses_no_room_of_its_key() -> None:
-    settings = QueueSettings(capacity=1, key_capacity=1)
-    turnstile = Turnstile(settings, 500, lambda key: 0)
-    assert turnstile.ask("a", 1000) is QUEUE_FULL
-    assert turnstile.used == 500
+def test_a_job_refused_by_the_outer_queue_uses_no_room_of_its_own() -> None:
+    outer = Turnstile("outer", QueueSettings(capacity=1), Ledger(), now=0)
+    settings = QueueSettings(capacity=1, within="outer")
+    inner = [Turnstile(name, settings, Ledger(), 0, outer) for name in ("a", "b")]
+    assert [turnstile.ask(None, "", 1000) for turnstile in inner] == [ENTER, QUEUE_FULL]
+    assert inner[1].full
 
 
 def test_a_key_is_looked_up_only_once_and_only_if_it_is_limited() -> None:
-    looked_up: list[str] = []
-
-    def used(key: str) -> int:
-        looked_up.append(key)
-        return 0
-
-    turnstile = Turnstile(QueueSettings(key_capacity=5), 0, used)
-    for key in ("a", "a", "b", "a"):
-        turnstile.ask(key, 1000)
-    assert looked_up == ["a", "b"]
+    ledger = Ledger()
+    turnstile = Turnstile("q", QueueSettings(keys={"a": 5, "b": 5}), ledger, now=0)
+    for key in ("a", "a", "c", "b", "a"):
+        turnstile.ask(key, "", 1000)
+    assert ledger.looked_up == ["=a", "=b"]
 
 
 settings = st.builds(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from stoker.errors import IllegalMove
-from stoker.kernel import control, family, rules
+from stoker.kernel import control, family, flow, rules
 from stoker.kernel.job import ENDED, LIVE, Job, State
 from stoker.kernel.lifecycle import TRANSITIONS, check, picture
 from stoker.kernel.policy import OnLost, Policy
@@ -31,11 +31,13 @@ RULES: list[tuple[str, Callable[[Job], object]]] = [
     ("fail", _with_verdict(GiveUp())),
     ("fail", _with_verdict(Again(NOW))),
     ("fail", _with_verdict(Ask("handler"))),
+    ("refuse", lambda job: rules.refuse(job, now=NOW, reason="not here")),
     ("expire", lambda job: rules.expire(job, now=NOW, dice=0.0)),
     ("expire", lambda job: rules.lose(job, now=NOW, dice=0.0, evidence="code 139")),
     ("release", lambda job: rules.release(job, now=NOW)),
     ("wait", lambda job: rules.wait(job, now=NOW, key="k")),
     ("wake", rules.wake),
+    ("advance", lambda job: flow.advance(job, None, now=NOW)),
     ("tick", lambda job: family.tick(job, now=NOW)),
     ("cancel", lambda job: control.cancel(job, now=NOW)),
     ("revive", lambda job: control.revive(job, now=NOW)),

@@ -23,6 +23,7 @@ from stoker.kernel.job import ENDED, Job, State
 from stoker.kernel.outcome import Awaits, Failed, Finished, Outcome, Released
 from stoker.kernel.policy import PLAIN, OnLost, Policy
 from stoker.kernel.queue import Order, QueueSettings, Retention
+from stoker.kernel.rate import parse_rate
 from stoker.kernel.retry import Failure
 from stoker.kernel.retry_forms import custom, fixed
 from stoker.kernel.window import parse_windows
@@ -61,7 +62,22 @@ SETTINGS = (
     QueueSettings(paused=True),
     QueueSettings(retention=Retention(finished=0, failed=0, cancelled=0)),
     QueueSettings(key_capacity=2, retention=Retention(finished=0, failed=5 * SECOND)),
+    QueueSettings(tasks={"n": 1}),
+    QueueSettings(tasks={"n": 2, "": 3}, key_capacity=1, within="b"),
+    QueueSettings(within="b", key_rate=parse_rate("2 per 5s")),
+    QueueSettings(rate=parse_rate("2 per 4s, fixed"), capacity=3),
+    QueueSettings(rate=parse_rate("1 per 2s, burst 3"), order=Order.TIME_RANK),
+    QueueSettings(task_rates={"n": parse_rate("2 per 3s")}, key_rates={"x": parse_rate("1/2s")}),
+    QueueSettings(capacity=4, shares={"x": 50, "y": 25}),
+    QueueSettings(capacity=4, shares={"x": 50, "y": 25}, lend=True, order=Order.TIME_RANK),
+    QueueSettings(fair=True),
+    QueueSettings(fair=True, turns={"x": 2, "y": 0.5}, key_capacity=2, order=Order.TIME_RANK),
+    QueueSettings(fair=True, tasks={"n": 1}, key_rate=parse_rate("2 per 3s, burst 2")),
+    QueueSettings(fair=True, capacity=4, shares={"x": 50}, lend=True, ageing=SECOND),
+    QueueSettings(ageing=SECOND),
+    QueueSettings(ageing=2 * SECOND, key_capacity=1, tasks={"": 2}),
 )
+PLAIN_SETTINGS = tuple(settings for settings in SETTINGS if not settings.limited)
 SPOILT = Failure(("builtins.ValueError",), "spoilt")
 TTL = 6 * SECOND
 
@@ -254,7 +270,8 @@ class Lives:
             self.both(lambda desk: desk.control.delete(job_id))
 
     def configure(self) -> None:
-        queue, settings = self.pick(QUEUES), self.pick(SETTINGS)
+        settings = self.pick(self.pick((PLAIN_SETTINGS, SETTINGS, SETTINGS)))
+        queue = self.pick(QUEUES)
         self.both(lambda desk: desk.control.configure(queue, settings))
 
     def pass_time(self) -> None:

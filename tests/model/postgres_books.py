@@ -12,7 +12,17 @@ SELECT job.id FROM stoker.job LEFT JOIN stoker.queue ON queue.name = job.queue
 WHERE state = 0 AND (
     CASE WHEN coalesce(time_first, false) THEN bucket ELSE second END <> 0
     OR lane IS DISTINCT FROM CASE WHEN NOT coalesce(limited, false) THEN NULL
-        WHEN weight = 0 THEN '!' WHEN key IS NOT NULL THEN '=' || key END)
+        WHEN weight = 0 THEN '!'
+        WHEN (settings::jsonb -> 'tasks') ? job.name
+            OR (settings::jsonb -> 'task_rates') ? job.name THEN '~' || job.name
+        WHEN key IS NOT NULL THEN '' END)
+"""
+
+# Of those that hold capacity, the ones that a task's limit is about.
+_UNCOUNTED = """
+SELECT job.id FROM stoker.job JOIN stoker.queue ON queue.name = job.queue
+WHERE (state = 1 OR state = 2 AND waits_for LIKE 'reply:%') AND weight > 0
+    AND '~' || job.name = ANY (kinds) AND lane IS DISTINCT FROM '~' || job.name
 """
 
 _MISJUDGED = """
@@ -24,18 +34,55 @@ SELECT id FROM stoker.job WHERE (timeout, stays, repeats) IS DISTINCT FROM (
 """
 
 _SETTINGS = """
-SELECT name FROM stoker.queue WHERE (paused, time_first, limited) IS DISTINCT FROM (
-    coalesce((settings::jsonb ->> 'paused')::boolean, false),
-    coalesce(settings::jsonb ->> 'order' = 'time-rank', false),
-    settings::jsonb ?| '{capacity,key_capacity,keys}')
+SELECT name FROM stoker.queue CROSS JOIN LATERAL (SELECT settings::jsonb AS told) AS word
+WHERE (paused, time_first, limited, fair, ageing, within, counts_keys, rates_keys, kinds)
+IS DISTINCT FROM (
+    coalesce((told ->> 'paused')::boolean, false),
+    coalesce(told ->> 'order' = 'time-rank', false),
+    told ?| '{capacity,key_capacity,keys,tasks,rate,key_rate,key_rates,task_rates}'
+        OR told ?| '{within,fair,ageing}',
+    coalesce((told ->> 'fair')::boolean, false),
+    (told ->> 'ageing')::bigint,
+    told ->> 'within',
+    told ?| '{key_capacity,keys,shares}',
+    told ?| '{key_rate,key_rates}',
+    '{""}' || ARRAY(SELECT '~' || task FROM (
+        SELECT jsonb_object_keys(told -> 'tasks') AS task
+        UNION SELECT jsonb_object_keys(told -> 'task_rates')) AS limited
+        ORDER BY task COLLATE "C"))
 """
 
-_ATTENDED = "SELECT count(*) FROM stoker.attend(NULL, ARRAY(SELECT name FROM stoker.queue))"
+_ATTENDED = """
+SELECT count(*) FROM stoker.attend(NULL, ARRAY(SELECT name FROM stoker.queue), NULL)
+"""
 
-_HEADS_KEPT = "SELECT queue, lane, bucket, due_at, second, job FROM stoker.head"
+_HEADS_KEPT = "SELECT queue, party, kind, bucket, turn, major, minor, job, due_at FROM stoker.head"
 _HEADS = """
-SELECT DISTINCT ON (queue, lane, bucket) queue, lane, bucket, due_at, second, id FROM stoker.job
-WHERE state = 0 AND lane <> '!' ORDER BY queue, lane, bucket, due_at, second, id
+SELECT front.queue, front.party, kind, bucket,
+    CASE WHEN fair AND served.reached > clock.reached THEN served.reached ELSE 0 END,
+    CASE WHEN ageing IS NOT NULL THEN bucket * ageing + due_at
+        WHEN time_first THEN due_at ELSE bucket END,
+    CASE WHEN time_first THEN second ELSE due_at END, id, due_at
+FROM (
+    SELECT DISTINCT ON (queue, party, lane, bucket) queue, party, lane AS kind, bucket, due_at,
+        second, id
+    FROM stoker.job CROSS JOIN LATERAL (SELECT coalesce('=' || key, '') AS party) AS owner
+    WHERE state = 0 AND lane <> '!' ORDER BY queue, party, lane, bucket, due_at, second, id
+) AS front JOIN stoker.queue ON queue.name = front.queue
+LEFT JOIN stoker.turn AS clock ON clock.queue = front.queue AND clock.party = '!'
+LEFT JOIN stoker.turn AS served ON served.queue = front.queue AND served.party = front.party
+"""
+
+# A turn that was reached is as good as none.
+_LEVELLED = """
+UPDATE stoker.head SET turn = 0 FROM stoker.turn AS clock
+WHERE clock.queue = head.queue AND clock.party = '!' AND turn <= clock.reached
+"""
+
+# Open lanes have something due; shut ones sleep until it is, or wait for room.
+_WRONGLY_OPEN = """
+SELECT job FROM stoker.head WHERE shut_until IS NULL AND due_at > (SELECT stoker.moment(NULL))
+    OR shut_until < due_at
 """
 
 
@@ -49,7 +96,9 @@ def assert_books_balance(store: PostgresStore) -> None:
 
         unbalanced = connection.execute(named(schema, "check.sql")["unbalanced"], [5]).fetchall()
         assert unbalanced == []
-        assert rows(_MISPLACED) == rows(_MISJUDGED) == rows(_SETTINGS) == set()
+        assert rows(_MISPLACED) == rows(_MISJUDGED) == rows(_SETTINGS) == rows(_UNCOUNTED) == set()
         rows(_ATTENDED)  # all news was heard
+        assert rows(_WRONGLY_OPEN) == set()
+        connection.execute(within(schema, _LEVELLED))
         assert rows(_HEADS_KEPT) == rows(_HEADS)
         connection.rollback()

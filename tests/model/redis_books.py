@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from typing import Any
 
 import redis
 
 from stoker.kernel.job import QUEUED, Job, load
-from stoker.kernel.queue import Order
+from stoker.kernel.queue import Order, QueueSettings
 from stoker.store import Filter
 from stoker.store.redis import RedisStore
-from stoker.store.redis.layout import number_of
+from stoker.store.redis.layout import number_of, unsorted
 from stoker.store.redis.names import name_in_store
 from stoker.store.redis.stand import FREE, MARKS, lane, place, stand
 from stoker.store.twins import names_held
 
 _FIXED = ("id", "meta", "queues", "lines", "notes", "fading", "sessions", "locks", "b")
-_OWN_TERMS = ("q", "j", "l", "h", "o", "z", "a", "holders")
+_OWN_TERMS = ("q", "j", "l", "h", "g", "o", "z", "d", "p", "a", "holders")
+_ORDER = 22
+
+Settings = dict[str, QueueSettings]
 
 
 def assert_books_balance(store: RedisStore) -> None:
@@ -25,11 +29,12 @@ def assert_books_balance(store: RedisStore) -> None:
     jobs = store.find(Filter(limit=100_000))
     with redis.Redis(unix_socket_path=store.options.addresses[0].host) as client:
         kept = _kept(client, f"{{{store.options.prefix}.0}}:")
-    time_first = {view.name for view in store.survey() if view.settings.order is Order.TIME_RANK}
-    expected = _expected(jobs, time_first)
+    settings = {view.name: view.settings for view in store.survey()}
+    expected = _expected(jobs, settings) | _members(store)
     found = {name: value for name, value in kept.items() if not _on_own_terms(name)}
     assert found == expected
-    _assert_heads(kept, time_first)
+    for queue, told in settings.items():
+        _assert_heads(kept, queue, told)
     _assert_bodies(kept, jobs)
 
 
@@ -51,7 +56,7 @@ def _on_own_terms(name: str) -> bool:
     return name in _FIXED or name.split(":", maxsplit=1)[0] in _OWN_TERMS
 
 
-def _expected(jobs: list[Job], time_first: set[str]) -> dict[str, Any]:
+def _expected(jobs: list[Job], settings: Settings) -> dict[str, Any]:
     expected: dict[str, Any] = defaultdict(dict)
     used: dict[str, Counter[bytes]] = defaultdict(Counter)
     for job in jobs:
@@ -59,52 +64,103 @@ def _expected(jobs: list[Job], time_first: set[str]) -> dict[str, Any]:
         for index, before, score in stand(job)[MARKS]:
             expected[index][before + number] = float(score)
         if job.state is QUEUED:
-            line, member = _in_line(job, time_first)
+            line, member = _in_line(job, settings[job.queue])
             expected[line][member] = 0.0
         for name in names_held(job):
             bucket, text = name_in_store(name)
             expected[f"n:{bucket}"][text.encode()] = number
-        if job.key is not None and load(job):
+        if job.key is not None and load(job) and _by_key(settings[job.queue]):
             used[f"u:{job.queue}"][job.key.encode()] += load(job)
-    for line, by_key in used.items():
-        expected[line] = {key: str(units).encode() for key, units in by_key.items()}
+        if settings[job.queue].limits_task(job.name) and load(job):
+            used[f"v:{job.queue}"][job.name.encode()] += load(job)
+    for line, by_name in used.items():
+        expected[line] = {name: str(units).encode() for name, units in by_name.items()}
     return dict(expected)
 
 
-def _in_line(job: Job, time_first: set[str]) -> tuple[str, bytes]:
+def _by_key(settings: QueueSettings) -> bool:
+    """Is anything said about keys?"""
+    limits = settings.key_capacity or settings.keys or settings.shares
+    return bool(limits or settings.key_rate or settings.key_rates or settings.fair)
+
+
+def _members(store: RedisStore) -> dict[str, Any]:
+    """Queues by the one they are within, with what each has in use."""
+    members: dict[str, Any] = defaultdict(dict)
+    for view in store.survey():
+        outer = view.settings.within
+        if outer is not None and outer != view.name:
+            members[f"i:{outer}"][view.name.encode()] = str(view.used).encode()
+    return members
+
+
+def _in_line(job: Job, settings: QueueSettings) -> tuple[str, bytes]:
     where = place(job)
-    order = where[8:] + where[:8] if job.queue in time_first else where
+    order = where[8:] + where[:8] if settings.order is Order.TIME_RANK else where
     order += number_of(job.id)
     which = lane(job)
-    if which is None:
-        return f"r:{job.queue}", order
     if which == FREE:
         return f"f:{job.queue}", order
-    key = str(which).encode()
-    return f"k:{job.queue}", len(key).to_bytes(4, "big") + key + order
+    if not _by_key(settings):
+        which = None
+    name = b"" if which is None else str(which).encode()
+    if settings.limits_task(job.name):
+        task = job.name.encode()
+        kind = b"\x81" if which is None else b"\x80"
+        name = kind + len(task).to_bytes(3, "big") + task + name
+    elif which is None:
+        return f"r:{job.queue}", order
+    return f"k:{job.queue}", len(name).to_bytes(4, "big") + name + order
 
 
-def _assert_heads(kept: dict[str, Any], time_first: set[str]) -> None:
-    """The line of heads has the first of every lane and bucket, unless the lane is shut."""
-    for name in [name for name in kept if name.startswith(("k:", "h:", "o:"))]:
-        queue = name.partition(":")[2]
-        firsts: dict[bytes, bytes] = {}
-        for member in sorted(kept.get(f"k:{queue}", ())):
-            length = 4 + int.from_bytes(member[:4], "big")
-            order = member[length:]
-            bucket = b"" if queue in time_first else order[:8]
-            firsts.setdefault(member[:length] + bucket, order)
-        heads = kept.get(f"o:{queue}", {})
-        shut = kept.get(f"z:{queue}", set())
-        assert heads.items() <= firsts.items()
-        lanes = {field: _key_in(field) for field in firsts}
-        assert all(lanes[field] in shut for field in firsts.keys() - heads.keys())
-        members = {order + lanes[field] for field, order in heads.items()}
-        assert set(kept.get(f"h:{queue}", ())) == members
+def _assert_heads(kept: dict[str, Any], queue: str, settings: QueueSettings) -> None:
+    """The line of heads has the first of every lane and bucket, unless the lane is shut, or sleeps
+    in a fair queue until something in it is due."""
+    firsts: dict[bytes, bytes] = {}
+    for member in sorted(kept.get(f"k:{queue}", ())):
+        length = 4 + int.from_bytes(member[:4], "big")
+        order = member[length:]
+        bucket = b"" if settings.order is Order.TIME_RANK else order[:8]
+        firsts.setdefault(member[:length] + bucket, order)
+    heads = {field: head[-_ORDER:] for field, head in kept.get(f"o:{queue}", {}).items()}
+    assert heads.items() <= firsts.items()
+    names = {field: field[4 : 4 + int.from_bytes(field[:4], "big")] for field in firsts}
+    shut, asleep = kept.get(f"z:{queue}", set()), kept.get(f"d:{queue}", {})
+    for field in firsts.keys() - heads.keys():
+        sleeps = settings.fair and asleep.get(names[field], math.inf) <= _due(
+            firsts[field], settings
+        )
+        assert names[field] in shut or sleeps
+    in_line: dict[str, set[bytes]] = defaultdict(set)
+    for field, head in kept.get(f"o:{queue}", {}).items():
+        line, prefix = _line_of_heads(names[field])
+        in_line[line].add(prefix + head + names[field])
+        if settings.fair:
+            _assert_turn(kept, queue, names[field], unsorted(head[:8]))
+    for line in ("h", "g"):
+        assert set(kept.get(f"{line}:{queue}", ())) == in_line[line]
 
 
-def _key_in(field: bytes) -> bytes:
-    return field[4 : 4 + int.from_bytes(field[:4], "big")]
+def _due(order: bytes, settings: QueueSettings) -> int:
+    return unsorted(order[:8] if settings.order is Order.TIME_RANK else order[8:16])
+
+
+def _line_of_heads(name: bytes) -> tuple[str, bytes]:
+    if name[:1] not in (b"\x80", b"\x81"):
+        return "h", b""
+    task = name[4 : 4 + int.from_bytes(name[1:4], "big")]
+    return "g", len(task).to_bytes(4, "big") + task
+
+
+def _assert_turn(kept: dict[str, Any], queue: str, name: bytes, turn: int) -> None:
+    """A head stands where its party has got to, or further back than the queue is by now."""
+    key = b"=" + name
+    if name[:1] in (b"\x80", b"\x81"):
+        rest = name[4 + int.from_bytes(name[1:4], "big") :]
+        key = b"=" + rest if name[:1] == b"\x80" else b""
+    clock = int(kept[f"q:{queue}"].get(b"t", 0))
+    reached = kept.get(f"p:{queue}", {}).get(key, 0)
+    assert turn == reached or max(turn, reached) <= clock
 
 
 def _assert_bodies(kept: dict[str, Any], jobs: list[Job]) -> None:

@@ -22,10 +22,24 @@ SELECT queue.id, total(state = 0 AND lane IS NOT NULL), total({_LOADED})
 FROM queue LEFT JOIN job ON job.queue = queue.id GROUP BY queue.id
 """  # noqa: S608
 
-_KEYS_KEPT = "SELECT queue, key, used FROM key_use"
+_LIMITED = """EXISTS (
+    SELECT 1 FROM queue AS limited, json_each(limited.settings -> ?) AS task
+    WHERE limited.id = job.queue AND task.key = job.name)""".replace("?", "'$.tasks'")
+_LIMITED = f"({_LIMITED} OR {_LIMITED.replace('$.tasks', '$.task_rates')})"
+
+_CAREFUL = (
+    "(SELECT settings <> '{}' AND EXISTS (SELECT 1 FROM json_each(settings) WHERE json_each.key IN"
+    " ('capacity', 'key_capacity', 'keys', 'tasks', 'rate', 'key_rate', 'key_rates', 'task_rates',"
+    " 'within', 'fair', 'ageing')) FROM queue WHERE queue.id = job.queue)"
+)
+
+_KEYS_KEPT = "SELECT queue, meter, used FROM use"
 _KEYS = f"""
-SELECT queue, key, total({_LOADED}) FROM job WHERE key IS NOT NULL
+SELECT queue, '=' || key, total({_LOADED}) FROM job WHERE key IS NOT NULL AND {_CAREFUL}
 GROUP BY queue, key HAVING total({_LOADED}) > 0
+UNION ALL
+SELECT queue, '~' || name, total({_LOADED}) FROM job WHERE {_LIMITED}
+GROUP BY queue, name HAVING total({_LOADED}) > 0
 """  # noqa: S608
 
 _HEADS_KEPT = "SELECT queue, lane, bucket, due_at, second, job FROM head"
@@ -37,10 +51,13 @@ SELECT queue, lane, bucket, due_at, second, id FROM (
 WHERE place = 1
 """
 
-_LANES_KEPT = "SELECT id, lane FROM job"
-_LANES = """
-SELECT id, CASE WHEN weight = 0 THEN '!' WHEN key IS NOT NULL THEN '=' || key END FROM job
-"""
+_LANES_KEPT = "SELECT id, lane FROM job WHERE state = 0"
+_LANES = f"""
+SELECT id, CASE WHEN NOT {_CAREFUL} THEN NULL WHEN weight = 0 THEN '!'
+    WHEN {_LIMITED} THEN '~' || length(name) || ':' || name || coalesce('=' || key, '')
+    WHEN key IS NOT NULL THEN '=' || key END
+FROM job WHERE state = 0
+"""  # noqa: S608
 
 _BODIES_KEPT = "SELECT job FROM body"
 _BODIES = "SELECT id FROM job WHERE payload IS NULL"

@@ -1,24 +1,27 @@
 """Would we notice? Each mutant breaks a routine in the PostgreSQL server in one place; the walk
-must kill it.
+or one of a few scenes must kill it.
 
 A mutant that survives means that the walk no longer looks where it should.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import resources
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+from stoker.desk import Desk
 from stoker.store.memory import MemoryStore
 from stoker.store.postgres.marks import Marks
 from stoker.store.postgres.schema import PACKAGE, within
 from stoker.store.postgres.stage import Stage
+from stoker.store.postgres.traces import traces
 from tests.engines import VirtualClock
 from tests.model.lives import Lives, SeededChooser
 from tests.model.walk import recount
+from tests.mutants.scenes import SCENES
 from tests.servers.postgres import Stores, default_url
 
 SEEDS, STEPS, RECOUNT_EVERY = 40, 200, 10
@@ -62,17 +65,56 @@ MUTANTS = {
     "new jobs are placed by rank in every queue": Mutant(
         "place", "CASE WHEN known.time_first THEN 0 ELSE", "CASE WHEN false THEN 0 ELSE"
     ),
-    "new jobs stand in no lane": Mutant(
-        "place", "CASE WHEN known.limited THEN", "CASE WHEN false THEN"
-    ),
+    "new jobs stand in no lane": Mutant("place", "CASE WHEN known.limited\n", "CASE WHEN false\n"),
     "a shut lane is never opened": Mutant(
-        "lanes", "UPDATE stoker.head SET shut = false\n", "UPDATE stoker.head SET shut = shut\n"
+        "lanes",
+        "SET turn = stale.turn, shut_until = CASE WHEN due_at > now THEN due_at END",
+        "SET turn = stale.turn",
     ),
-    "a lane's head is not looked up again": Mutant(
-        "lanes", "second = excluded.second, job = excluded.job", "second = head.second"
-    ),
+    "a lane's head is not looked up again": Mutant("lanes", "job = new.id, due_at", "due_at"),
     "what a key holds is not counted": Mutant(
-        "lanes", "AND (state = 1 OR state = 2", "AND (state = 9 OR state = 2"
+        "lanes",
+        "key = substr(party, 2) AND key IS NOT NULL\n                    AND (state = 1 OR",
+        "key = substr(party, 2) AND key IS NOT NULL\n                    AND (state = 9 OR",
+    ),
+    "what a task holds is not counted": Mutant(
+        "lanes", "AND lane = kind AND lane >= '~'", "AND lane = kind AND lane > '~~~'"
+    ),
+    "new jobs are in no lane of their task": Mutant(
+        "common", "WHEN '~' || name = ANY (kinds) THEN '~' || name", "WHEN false THEN ''"
+    ),
+    "what queues within another hold is not counted": Mutant(
+        "lanes", "FROM stoker.queue WHERE within = line AND", "FROM stoker.queue WHERE false AND"
+    ),
+    "what has started of a key is forgotten": Mutant(
+        "lanes", "CASE WHEN known.rates_keys AND party <> ''", "CASE WHEN false"
+    ),
+    "what has started of a queue or a task is forgotten": Mutant(
+        "lanes", "AND (meter = '' OR meter >= '~')", "AND meter = '?'"
+    ),
+    "a lane that sleeps is never woken": Mutant(
+        "lanes", "WHERE queue = line AND shut_until <= now", "WHERE queue = line AND false"
+    ),
+    "nobody has had a turn yet": Mutant(
+        "lanes", "AND served.reached > clock.reached), 0)", "AND false), 0)"
+    ),
+    "who has had a turn is not seen again": Mutant(
+        "lanes", "IF clock IS NOT NULL THEN", "IF false THEN"
+    ),
+    "turns that were reached are not levelled": Mutant(
+        "lanes", "AND turn > 0 AND turn < fair.reached", "AND turn < 0"
+    ),
+    "heads stand in the order of ranks whatever their age": Mutant(
+        "lanes", "CASE WHEN ageing IS NOT NULL THEN", "CASE WHEN false THEN"
+    ),
+    "jobs without a lane do not age": Mutant(
+        "lanes", "ORDER BY stoker.aged(bucket, step, due_at), due_at", "ORDER BY bucket, due_at"
+    ),
+    "lanes stay as they are when other tasks have limits": Mutant(
+        "books", "(limits, by_time, lanes) THEN", "(limits, by_time, before.kinds) THEN"
+    ),
+    "who runs is not counted when its task gets a limit": Mutant(
+        "books", "WHERE queue = line AND state = 1\n", "WHERE queue = line AND state = 9\n"
     ),
     "a count gets lost when it is folded": Mutant(
         "books", "used = kept.used + excluded.used", "used = kept.used"
@@ -81,7 +123,7 @@ MUTANTS = {
         "books", "DELETE FROM stoker.head WHERE queue = line;", ""
     ),
     "jobs are not placed anew when the order turns": Mutant(
-        "books", "second = CASE WHEN by_time THEN bucket + second ELSE 0 END", "second = second"
+        "books", "CASE WHEN by_time THEN bucket + second ELSE 0 END AS second", "second AS second"
     ),
     "leases of dead sessions are not found": Mutant(
         "watch", "WHERE retired_at IS NOT NULL OR expires_at <= now)", "WHERE false)"
@@ -103,8 +145,26 @@ def stores() -> Iterator[Stores]:
     stores.close()
 
 
+def other_scene(stores: Stores) -> str:
+    """The first scene that comes out unlike the reference; empty if none does."""
+    for scene in SCENES:
+        clocks = VirtualClock(), VirtualClock()
+        with stores.store(clocks[1]) as store:
+            desks = Desk(MemoryStore(clocks[0])), Desk(store)
+            told = [scene(desk, clock) for desk, clock in zip(desks, clocks, strict=True)]
+        if told[0] != told[1]:
+            return scene.__name__
+    return ""
+
+
 def disagreement(stores: Stores) -> str:
-    """Where lives on the reference and on these stores first come out unlike; empty if nowhere."""
+    """Where scenes or lives on the reference and on these stores first come out unlike; empty if
+    nowhere."""
+    return other_scene(stores) or other_life(stores)
+
+
+def other_life(stores: Stores) -> str:
+    """Where a life comes out unlike; empty if nowhere."""
     for seed in range(SEEDS):
         clock = VirtualClock()
         with stores.store(clock) as store:
@@ -137,8 +197,23 @@ def test_the_walk_notices_marks_that_overlook_jobs_which_come_back(
     assert disagreement(stores)
 
 
+@pytest.mark.parametrize("word", ["write_turns", "look_again", "write_flows"])
+def test_the_walk_notices_a_claim_that_leaves_out(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    def fewer(*told: Any) -> list[tuple[str, Sequence[Any]]]:
+        return [each for each in traces(*told) if each[0] != word]
+
+    monkeypatch.setattr("stoker.store.postgres.walk.traces", fewer)
+    assert disagreement(stores)
+
+
 def test_the_walk_notices_stale_copies_that_are_believed(
     stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Stage, "_unmoved", lambda stage, copy: copy.id in stage.jobs)
     assert disagreement(stores)
+
+
+def test_the_scenes_come_out_alike_where_nothing_is_broken(stores: Stores) -> None:
+    assert other_scene(stores) == ""

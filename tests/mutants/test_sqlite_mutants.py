@@ -22,6 +22,8 @@ class Mutant(NamedTuple):
     file: str
     sound: str
     broken: str
+    killer: str | None = None
+    """A file of conformance tests, for what random lives come to but rarely."""
 
 
 MUTANTS = {
@@ -60,28 +62,52 @@ MUTANTS = {
         "books.py", "        book.used += units\n", "        book.used += max(units, 0)\n"
     ),
     "a key's use is forgotten": Mutant(
-        "books.py", "if key is not None and units:", "if key is not None and units > 0:"
+        "books.py", "        if job.key is not None:\n", "        if job.key and units > 0:\n"
+    ),
+    "a task's use is forgotten": Mutant(
+        "books.py", "self._meter(book, of_task(job.name), units)", "pass"
+    ),
+    "what runs already is not counted when a task is given a limit": Mutant(
+        "books.py", 'int(run(_SQL["count_use"], (book.id, name)).get)', "0"
+    ),
+    "jobs stay in their lanes when their task is given a limit": Mutant(
+        "books.py", "        if had == has:\n", "        if True:\n"
     ),
     "a shut lane is never opened": Mutant(
-        "sql/books.sql",
-        "UPDATE head SET shut = 0 WHERE queue = ?1 AND lane = ?2 AND shut = 1",
-        "UPDATE head SET shut = shut WHERE queue = ?1 AND lane = ?2 AND shut = 1",
+        "sql/books.sql", "wakes_at = NULL -- those", "shut = 1 -- those"
     ),
-    "a lane's head is not looked up again": Mutant(
-        "books.py", 'run(_SQL["write_head"], (*spot, *head))', "pass"
+    "a lane sleeps on when its moment has come": Mutant(
+        "sql/books.sql", "WHERE queue = ?1 AND wakes_at <= ?2", "WHERE queue = ?1 AND wakes_at < 0"
     ),
-    "jobs of a full key overtake": Mutant("claim.py", "if admission is Admission.KEY_FULL", "if 0"),
-    "a full queue lets more in": Mutant(
-        "claim.py", "if admission is Admission.QUEUE_FULL", "if False"
+    "a lane's head is not looked up again": Mutant("books.py", 'run(_SQL["write_head"], ', "len("),
+    "turns are not remembered": Mutant("entrances.py", "books.remember_turns(book, turns)", "pass"),
+    "a key's other lanes do not learn of its turn": Mutant(
+        "books.py", "self._write_turns(book, moved)", "pass", "test_fair.py"
     ),
+    "nobody is brought up to the clock": Mutant(
+        "sql/books.sql", "turn <= ?2\n\n-- name: for", "turn < 0\n\n-- name: for"
+    ),
+    "what has started under a rate is forgotten": Mutant(
+        "entrances.py", "books.remember_rates(turnstile)", "pass"
+    ),
+    "queues within another do not count for it": Mutant(
+        "entrances.py",
+        "{**self._books.members(queue), queue: self._book.used}",
+        "{queue: self._book.used}",
+        "test_shared_limits.py",
+    ),
+    "the outer queue has no say": Mutant("entrances.py", "own.outer = self._alone(outer)", "pass"),
     "jobs start before they are due": Mutant(
         "sql/claim.sql", "AND due_at <= ?7", "AND due_at <= ?7 + 3000000"
     ),
     "a job that was changed is taken for a bare one": Mutant(
-        "commit.py", "revision = revision + 1, bare = 0", "revision = revision + 1, bare = bare"
+        "commit.py",
+        "revision = revision + 1, bare = 0",
+        "revision = revision + 1, bare = bare",
+        "test_edit_delete.py",
     ),
     "the rank is ignored": Mutant("rows.py", "else (rank, 0)", "else (0, rank)"),
-    "paused queues are served": Mutant("claim.py", "book.settings.paused or ", ""),
+    "paused queues are served": Mutant("entrances.py", " and not book.settings.paused", ""),
     "a dead session may claim": Mutant(
         "sql/claim.sql", "WHERE id = ? AND expires_at > ?", "WHERE id = ? AND expires_at > ? - 1e9"
     ),
@@ -122,10 +148,17 @@ def test_the_walk_kills_the_mutant_in_which(name: str, tmp_path: Path) -> None:
     text = file.read_text()
     assert text.count(mutant.sound) == 1, f"the mutant no longer fits {mutant.file}"
     file.write_text(text.replace(mutant.sound, mutant.broken))
-    walk = [sys.executable, "-m", "tests.model.walk", "sqlite", "0", "120", "200"]
+    walk = ["tests.model.walk", "sqlite", "0", "120", "200"]
+    if mutant.killer is not None:
+        tests = f"tests/store/conformance/{mutant.killer}"
+        walk = ["pytest", "-x", "-q", "-o", "pythonpath=", "-k", "sqlite", tests]
     path = os.pathsep.join((str(tmp_path / "src"), str(ROOT)))
     run = subprocess.run(
-        walk, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False
+        [sys.executable, "-m", *walk],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert run.returncode == 1, f"{name}: the mutant survived ({run.stdout}{run.stderr})"
     # It must be found out, not merely fall over.

@@ -13,7 +13,7 @@ from stoker.worker import ferry
 from tests.worker.conftest import Hire
 from tests.worker.waiting import until
 
-ONCE = {"notes", "enrol", "next_due", "hold", "tidy"}
+ONCE = {"notes", "enrol", "next_due", "hold", "tidy", "survey"}
 """At the start, or at long intervals."""
 
 

@@ -7,9 +7,13 @@ import asyncio
 import pytest
 
 from stoker.errors import BadInput, Duplicate, LeaseLost, NotFound, Refused
+from stoker.kernel.change import Change
+from stoker.kernel.hours import Maintenance
+from stoker.kernel.queue import QueueSettings
 from stoker.store import Filter, Store
 from stoker.worqr import Worqr
 from stoker.worqr.forms import Task
+from tests.engines import SECOND, START, VirtualClock
 from tests.worqr.playing import at_work, company, played
 
 TASKS: dict[str, Task] = {
@@ -361,3 +365,16 @@ async def test_many_at_once_are_as_good_as_one_after_the_other(store: Store) -> 
         assert len({process.id for process in found}) == len(found) == 30
         await asyncio.gather(*(ann.finish_task(process.id) for process in found))
         assert store.find(Filter()) == []
+
+
+@played
+async def test_a_closed_queue_hands_no_task_out(store: Store, clock: VirtualClock) -> None:
+    async with at_work(store, "ann") as (ann,):
+        await ann.enqueue("q", "one")
+        (queue,) = store.names("*")
+        closed = QueueSettings(maintenance=(Maintenance(start=0, end=START + 2 * SECOND),))
+        store.transact([Change(queues=((queue, closed),))])
+        clock.pass_(1)
+        assert await ann.start_task("q") is None
+        clock.pass_(1)
+        assert await drained(ann) == ["one"]

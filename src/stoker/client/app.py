@@ -7,21 +7,27 @@ import enum
 import inspect
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 import msgspec
 
+from stoker.client.flows import group
 from stoker.client.handle import JobHandle
-from stoker.client.task import Call, Task, task_name
+from stoker.client.task import Call, Task, payloads_of, task_name
 from stoker.desk import Desk, Placement, Twin
+from stoker.desk.limits import NO_LIMITS, TaskLimits
 from stoker.desk.schedules import SCHEDULE_PREFIX
+from stoker.desk.throttle import Throttler
 from stoker.errors import BadInput
 from stoker.kernel.duration import micros
 from stoker.kernel.job import Job, State
+from stoker.kernel.pacing import Pace
 from stoker.kernel.policy import OnLost, Policy
 from stoker.kernel.queue import QueueSettings
+from stoker.kernel.queue_forms import read_setting, read_settings
+from stoker.kernel.rate import Rate
 from stoker.kernel.repeat import first_due, parse_repeat
 from stoker.kernel.retry import Custom, Never, RetryPolicy
 from stoker.kernel.retry_forms import parse_retry
@@ -36,13 +42,14 @@ from stoker.worker.worker import Worker, WorkerSettings
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T", bound=Throttler)
 E = TypeVar("E", bound=enum.Enum)
 
 Duration = str | int | float | timedelta
 
 _TASK_OPTIONS = (
     *("name", "queue", "retry", "timeout", "on_lost", "crash_limit"),
-    *("repeat", "windows", "place", "raw"),
+    *("repeat", "windows", "place", "raw", "limit", "rate"),
 )
 
 
@@ -79,6 +86,8 @@ class Stoker:
         self._desk: Desk | None = None
         self._opening = threading.Lock()
         self._tasks: dict[str, Task[..., Any]] = {}
+        self._limits: dict[str, TaskLimits] = {}
+        self.throttlers: dict[str, Throttler] = {}
 
     @property
     def desk(self) -> Desk:
@@ -119,6 +128,8 @@ class Stoker:
         windows: Windows | str | None = None,
         place: Place | str | None = None,
         raw: bool = False,
+        limit: float | None = None,
+        rate: Rate | str | None = None,
     ) -> MakesTask: ...
 
     def task(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
@@ -127,6 +138,8 @@ class Stoker:
         `retry`: a policy (`exponential(5)`), its text, or a callable that is asked on every
         failure. `timeout` limits one try. `repeat` makes it a schedule that workers keep going.
         `place` is where it runs: "loop" for async functions, "thread" (default) or "process".
+        `limit` and `rate` say how much of it may run at once, and start in a time; they reach the
+        settings of its queue when a worker starts.
         """
         if function is not None:
             return self._add(function, {})
@@ -138,6 +151,7 @@ class Stoker:
         queue = options.pop("queue", "default")
         place, raw = options.pop("place", None), options.pop("raw", False)
         retry = options.pop("retry", None)
+        limits = _limits(name, options.pop("limit", None), options.pop("rate", None))
         policy, handler = _policy(name, retry, options)
         definition = Definition(
             function,
@@ -151,6 +165,7 @@ class Stoker:
         self.tasks.add(definition)
         task = Task(self, definition, function)
         self._tasks[name] = task
+        self._limits[name] = limits
         return task
 
     def __getitem__(self, name: str) -> Task[..., Any]:
@@ -160,6 +175,22 @@ class Stoker:
         except KeyError:
             known = ", ".join(sorted(self._tasks)) or "none"
             raise BadInput(f"no task is called {name!r}; known: {known}") from None
+
+    def throttler(self, *queues: str) -> Callable[[T], T]:
+        """Make a function the throttler of queues: it gets a `Throttle` and says which of the
+        candidates may start. The queues are marked when a worker starts: from then on only workers
+        that have the function take their jobs."""
+
+        def add(function: T) -> T:
+            _check_throttler(function)
+            for queue in queues:
+                if self.throttlers.setdefault(queue, function) is not function:
+                    raise BadInput(f"the queue {queue!r} has a throttler; it can have one only")
+            return function
+
+        if not queues or not all(isinstance(queue, str) for queue in queues):
+            raise BadInput('name the queues of a throttler: @app.throttler("mail")')
+        return add
 
     # -- jobs ------------------------------------------------------------------------------
 
@@ -173,11 +204,13 @@ class Stoker:
         if not all(isinstance(call, Call) for call in calls):
             raise BadInput("enqueue_many takes calls, made with task.call(...), not their results")
         task = calls[0].task
+        if len(calls) == 1 and task.pace is not None:
+            return [self._enqueue_paced(calls[0], task.pace, within)]
         if within is not None:
             jobs, twin = _jobs(calls)
             return self._handles(calls, self.desk.intake.enqueue_within(within, jobs, twin=twin))
         if all(call.task is task for call in calls) and not names_held(task.template()):
-            return self._enqueue_copies(task, [call.payload for call in calls])
+            return self._enqueue_copies(task, payloads_of(calls))
         jobs, twin = _jobs(calls)
         return self._handles(calls, self.desk.intake.enqueue_many(jobs, twin=twin))
 
@@ -185,8 +218,8 @@ class Stoker:
         self, calls: Sequence[Call], *, within: object | None = None
     ) -> list[JobHandle[Any]]:
         """As `enqueue_many`, without blocking the event loop; `within` may have to be awaited."""
-        if within is None or not calls:
-            return await asyncio.to_thread(self.enqueue_many, calls)
+        if within is None or not calls or calls[0].task.pace is not None:
+            return await asyncio.to_thread(self.enqueue_many, calls, within=within)
         jobs, twin = _jobs(calls)
         placements = await self.desk.intake.aenqueue_within(within, jobs, twin=twin)
         return self._handles(calls, placements)
@@ -206,6 +239,20 @@ class Stoker:
         returns = task.returns
         return [JobHandle(self, job_id, returns) for job_id in ids]
 
+    def _enqueue_paced(self, call: Call, pace: Pace, within: object | None) -> JobHandle[Any]:
+        if within is not None:
+            raise BadInput("once_per and debounce cannot be part of a transaction of your own")
+        placed = self.desk.pacing.enqueue(call.draft, pace, twin=call.task.if_exists)
+        return self._handles([call], [placed])[0]
+
+    def map(
+        self, task: Task[..., Any], items: Iterable[Any], *, then: Call | None = None
+    ) -> JobHandle[Any]:
+        """One job for each item, its only argument, all in one durable step; gives a handle on
+        the job that runs when all have ended, however they ended. Without `then` that is one which
+        just counts them: its result is a `Summary`."""
+        return group([task.call(item) for item in items], then=then, app=self).enqueue()
+
     def job(self, job_id: int) -> JobHandle[Any]:
         """A handle on a job by its id."""
         return JobHandle(self, job_id)
@@ -219,16 +266,11 @@ class Stoker:
         return self.desk.control.reply(key, encoded).value
 
     def configure(self, queue: str, **settings: Any) -> QueueSettings:
-        """Change settings of a queue, in force at once: capacity, key_capacity, order ..."""
-        unknown = settings.keys() - set(QueueSettings.__struct_fields__)
-        if unknown:
-            known = ", ".join(QueueSettings.__struct_fields__)
-            raise BadInput(f"a queue has no {', '.join(sorted(unknown))}; it has {known}")
-        try:
-            read = msgspec.convert(settings, QueueSettings)
-        except msgspec.ValidationError as error:
-            raise BadInput(f"the queue {queue!r} cannot be set like this: {error}") from error
-        return self.desk.control.adjust(queue, **{name: getattr(read, name) for name in settings})
+        """Change settings of a queue, in force at once: capacity, rate, fair, order ...
+
+        Rates are texts such as "100 per minute", times such as "10m" or seconds.
+        """
+        return self.desk.control.adjust(queue, **read_settings(settings))
 
     # -- schedules and workers -------------------------------------------------------------
 
@@ -240,6 +282,24 @@ class Stoker:
         for task in wanted:
             self._ensure_schedule(task)
         return [task.name for task in wanted]
+
+    def ensure_limits(self) -> list[str]:
+        """Bring the limits that tasks declare into the settings of their queues; returns those
+        that were set. What has been set once is the operator's, until the code says otherwise."""
+        changed = []
+        for queue in self.tasks.queues():
+            tasks = (task for task in self.tasks if task.queue == queue)
+            wanted = {task.name: self._limits.get(task.name, NO_LIMITS) for task in tasks}
+            changed += self.desk.limits.ensure(queue, wanted)
+        return changed
+
+    def ensure_throttlers(self) -> list[str]:
+        """Mark the queues that have a throttler; returns those that were not marked before."""
+        settings = self.desk.clerk.settings_of(list(self.throttlers))
+        unmarked = sorted(queue for queue, each in settings.items() if not each.throttled)
+        for queue in unmarked:
+            self.desk.control.adjust(queue, throttled=True)
+        return unmarked
 
     def _ensure_schedule(self, task: Definition) -> None:
         unique_key = SCHEDULE_PREFIX + task.name
@@ -281,7 +341,9 @@ class Stoker:
         chosen = tuple(queues or self.tasks.queues() or ["default"])
         settings = WorkerSettings(chosen, concurrency, ttl, grace, name, chores)
         self.ensure_schedules()
-        return Worker(self.desk, self.tasks, settings, self.middleware)
+        self.ensure_limits()
+        self.ensure_throttlers()
+        return Worker(self.desk, self.tasks, settings, self.middleware, self.throttlers)
 
     def close(self) -> None:
         """Let go of the store."""
@@ -302,12 +364,23 @@ def _check_function(function: object) -> None:
         raise BadInput(f"a task is made of a function, not of {function!r}")
 
 
+def _check_throttler(function: object) -> None:
+    if not callable(function) or inspect.iscoroutinefunction(function):
+        raise BadInput(f"a throttler is a plain function, not {function!r}")
+
+
 def _word(kind: type[E], word: object, option: str) -> E:
     try:
         return kind(word)
     except ValueError:
         words = ", ".join(repr(each.value) for each in kind)
         raise BadInput(f"{option}= must be one of {words}, not {word!r}") from None
+
+
+def _limits(name: str, limit: float | None, rate: object) -> TaskLimits:
+    if limit is not None:
+        limit = QueueSettings(tasks=read_setting("tasks", {name: limit})).tasks[name]
+    return TaskLimits(limit, read_setting("rate", rate))
 
 
 def _policy(

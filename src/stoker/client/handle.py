@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
+from stoker.desk.children import Children
+from stoker.desk.explain import Explanation, explain
 from stoker.errors import BadInput, NotFound, StokerError
 from stoker.kernel.duration import micros
 from stoker.kernel.job import ENDED, Job, State
@@ -103,6 +105,15 @@ class JobHandle(msgspec.Struct, Generic[R], eq=False, gc=False):
     def due_at(self) -> datetime:
         """When it may run."""
         return datetime.fromtimestamp(self.job.due_at / 1e6, UTC)
+
+    def explain(self) -> Explanation:
+        """Why it does not run: everything that stands in its way, and when it will run."""
+        return explain(self._app.desk.store, self.id, lambda name: bool(self._app.tasks.get(name)))
+
+    @property
+    def children(self) -> Children:
+        """The jobs it waits for, or has waited for: how they ended, and what they brought."""
+        return Children(self._app.desk.store, self.job)
 
     @property
     def result(self) -> R:

@@ -23,6 +23,7 @@ from stoker.desk import Twin
 from stoker.errors import BadInput
 from stoker.kernel.duration import micros
 from stoker.kernel.job import Job
+from stoker.kernel.pacing import Pace, pace_of
 from stoker.kernel.queue import units
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ T = TypeVar("T")
 
 Duration = str | int | float | timedelta
 
+PREVIOUS: Any = object()
+"""Stands for an argument that is to be the result of the step before it."""
+
 
 class Options(msgspec.Struct, frozen=True):
     """What one enqueuing says beside the arguments. None: as the task says."""
@@ -50,6 +54,9 @@ class Options(msgspec.Struct, frozen=True):
     key: str | None = None
     unique: str | None = None
     if_exists: Twin = Twin.RETURN
+    once_per: int | None = None
+    debounce: int | None = None
+    at_most: int | None = None
     ref: str | None = None
     weight: float | None = None
     timeout: int | None = None
@@ -85,11 +92,28 @@ class Call(msgspec.Struct, frozen=True, gc=False):
 
     task: Task[..., Any]
     payload: bytes
+    takes: str | None = None
+    """The argument that is to be the result of the step before it in a chain."""
 
     @property
     def job(self) -> Job:
         """The job it would be."""
+        payloads_of([self])
+        if self.task.pace is not None:
+            raise BadInput("once_per and debounce are for a call by itself, not among others")
+        return self.draft
+
+    @property
+    def draft(self) -> Job:
+        """The same for somebody who knows what is special about it."""
         return msgspec.structs.replace(self.task.template(), payload=self.payload)
+
+
+def payloads_of(calls: Sequence[Call]) -> list[bytes]:
+    """The payloads of calls that are complete."""
+    if any(call.takes is not None for call in calls):
+        raise BadInput("previous() stands for the result of the step before: use it in chain()")
+    return [call.payload for call in calls]
 
 
 class Task(Generic[P, R]):
@@ -163,10 +187,16 @@ class Task(Generic[P, R]):
         return (await self._app.aenqueue_many([call], within=self._within))[0]
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
-        """The call as a value, for `Stoker.enqueue_many` or `Context.spawn`."""
-        return Call(self, self._definition.codec.encode(args, kwargs))
+        """The call as a value, for `Stoker.enqueue_many`, `Context.spawn`, `chain` or `group`."""
+        codec = self._definition.codec
+        try:
+            return Call(self, codec.encode(args, kwargs))
+        except BadInput:  # which is what PREVIOUS leads to: most calls need not be looked through
+            if not any(value is PREVIOUS for value in (*args, *kwargs.values())):
+                raise
+        return Call(self, *codec.encode_but(args, kwargs, PREVIOUS))
 
-    def options(
+    def options(  # noqa: PLR0913 - each is an option
         self,
         *,
         delay: Duration | None = None,
@@ -174,20 +204,23 @@ class Task(Generic[P, R]):
         key: str | None = None,
         unique: str | None = None,
         if_exists: str | None = None,
+        once_per: Duration | None = None,
+        debounce: Duration | None = None,
+        at_most: Duration | None = None,
         timeout: Duration | None = None,
         **plain: Any,
     ) -> Task[P, R]:
         """The same task with other options: delay or at, queue, rank, key, unique, if_exists
-        ("reject", "return" or "update"), ref, weight, timeout, meta."""
+        ("reject", "return" or "update"), once_per, debounce and at_most, ref, weight, timeout,
+        meta."""
+        times = {"delay": delay, "once_per": once_per, "debounce": debounce, "at_most": at_most}
+        times["timeout"] = timeout
         given: dict[str, Any] = {"key": key, "unique": unique, **plain}
-        if delay is not None:
-            given["delay"] = micros(delay)
+        given |= {name: micros(time) for name, time in times.items() if time is not None}
         if at is not None:
             given["at"] = _moment(at)
         if if_exists is not None:
             given["if_exists"] = _twin(if_exists)
-        if timeout is not None:
-            given["timeout"] = micros(timeout)
         options = self._options.but({k: v for k, v in given.items() if v is not None})
         return Task(self._app, self._definition, self._function, options, self._within)
 
@@ -208,6 +241,21 @@ class Task(Generic[P, R]):
     def returns(self) -> Any:
         """The type the function returns, if it says so."""
         return self._definition.returns
+
+    @property
+    def app(self) -> Stoker:
+        """The app it belongs to."""
+        return self._app
+
+    @property
+    def delay(self) -> int | None:
+        """How long its jobs wait before they may run, in microseconds, if that was said."""
+        return self._options.delay
+
+    @property
+    def pace(self) -> Pace | None:
+        """How often its calls may become jobs, if that was said."""
+        return pace_of(self._options.once_per, self._options.debounce, self._options.at_most)
 
     @property
     def if_exists(self) -> Twin:

@@ -10,6 +10,10 @@ desk.orders     many jobs all or none, as children, or only where there is none 
 desk.push       jobs for workers that wait to be given one
 desk.announced  arrivals and ends that are rung out with their commit
 desk.schedules  jobs that repeat: list, pause, resume, run now
+desk.limits     limits that code declares for its tasks
+desk.throttling asking throttlers, and doing as they say
+desk.pacing     the first job of a period, the last before it is quiet
+desk.flows      chains of jobs, and many with one that follows them
 desk.store      looking: get, find, survey
 """
 
@@ -21,13 +25,18 @@ from collections.abc import Callable
 from stoker.desk.announced import Announced
 from stoker.desk.byhand import ByHand
 from stoker.desk.clerk import Clerk, random_token
-from stoker.desk.control import Control, Reply
+from stoker.desk.control import Control
 from stoker.desk.dispatch import Dispatch
+from stoker.desk.flows import Flows
 from stoker.desk.intake import Intake, Placement, Twin
+from stoker.desk.limits import Limits
 from stoker.desk.orders import Orders
+from stoker.desk.pacing import Pacing
 from stoker.desk.push import Push
+from stoker.desk.replies import Reply
 from stoker.desk.report import Report
 from stoker.desk.schedules import Schedules
+from stoker.desk.throttling import Throttling
 from stoker.store import Store
 
 __all__ = ["Desk", "Placement", "Reply", "Twin"]
@@ -63,3 +72,7 @@ class Desk:
         self.push = Push(self.clerk)
         self.announced = Announced(self.clerk)
         self.schedules = Schedules(self.clerk)
+        self.limits = Limits(self.clerk, self.control)
+        self.throttling = Throttling(self.clerk, self.dispatch)
+        self.pacing = Pacing(self.clerk)
+        self.flows = Flows(self.clerk)

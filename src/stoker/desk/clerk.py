@@ -7,13 +7,21 @@ is one round trip; a copy is read again only when its guard failed.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from stoker.errors import Contended, Duplicate, LeaseLost, NotFound, StokerError, StoreError
-from stoker.kernel import family
+from stoker.errors import (
+    BadInput,
+    Contended,
+    Duplicate,
+    LeaseLost,
+    NotFound,
+    StokerError,
+    StoreError,
+)
+from stoker.kernel import family, flow
 from stoker.kernel.change import NOTHING, Change, applied
 from stoker.kernel.job import WAITS_FOR_CHILDREN, WAITS_FOR_PARENT, Job, State
 from stoker.kernel.queue import DEFAULTS, QueueSettings
@@ -176,8 +184,7 @@ class Clerk:
     def _settle(self, after: Job, change: Change, receipt: Receipt) -> None:
         """What a decision means for the rest of the family. Idempotent, and found again by the
         night watch if we die on the way."""
-        for parent in receipt.parents:
-            self.attempt([family.resume(parent)])
+        self.resume(receipt.parents)
         over = after.ended or any(gone.id == after.id for gone in change.deletes)
         if after.open_children and (over or after.waits_for == WAITS_FOR_CHILDREN):
             self._unhold(after, over)
@@ -207,23 +214,60 @@ class Clerk:
             return ()
         receipts = self.transact(wanted).receipts
         parents = {parent.id: parent for receipt in receipts for parent in receipt.parents}
-        resumed = [family.resume(parent) for parent in parents.values()]
-        self.attempt(resumed)
+        self.resume(parents.values())
         return receipts
+
+    def resume(self, parents: Iterable[Job]) -> int:
+        """Let parents go on whose last child has ended; tells how many did."""
+        free = [p for p in parents if p.waits_for == WAITS_FOR_CHILDREN and not p.open_children]
+        woken = [family.resume(parent) for parent in free if not flow.is_flow(parent)]
+        moved = sum(receipt.ok for receipt in self.attempt(woken))
+        return moved + sum(self._advance(parent) for parent in free if flow.is_flow(parent))
+
+    def _advance(self, job: Job) -> bool:
+        """A chain or a group moves on; what stands in its way must not be in anybody else's."""
+        telling = Filter(states=flow.telling(job), parent_id=job.id, newest_first=True, limit=1)
+        child = next(iter(self.store.find(telling)), None)
+        now, settings = self.store.now(), self.settings(job.queue)
+        try:
+            change = flow.advance(job, child, now=now, settings=settings)
+            receipts = self.attempt([change])
+        except BadInput as error:
+            change = flow.give_up(job, str(error), now=now, settings=settings)
+            receipts = self.attempt([change])
+        return any(receipt.ok for receipt in receipts)
 
     # -- settings --------------------------------------------------------------------------
 
     def settings(self, queue: str) -> QueueSettings:
         """The queue's settings, at most a second old."""
+        return self.settings_of([queue])[queue]
+
+    def settings_of(
+        self, queues: Sequence[str], *, known: bool = False
+    ) -> dict[str, QueueSettings]:
+        """The settings of queues, at most a second old; or only of those that are `known`."""
         now = self.store.now()
-        read_at, settings = self._settings.get(queue, (None, DEFAULTS))
-        if read_at is None or not read_at <= now < read_at + _SETTINGS_AGE:
-            views = self.store.survey([queue])
-            settings = views[0].settings if views else DEFAULTS
-            if len(self._settings) >= _MOST_SETTINGS:
-                self._settings.clear()  # where every job has a queue of its own
-            self._settings[queue] = (now, settings)
-        return settings
+        found = {
+            queue: kept[1]
+            for queue in queues
+            if (kept := self._settings.get(queue)) and kept[0] <= now < kept[0] + _SETTINGS_AGE
+        }
+        missing = [] if known else [queue for queue in queues if queue not in found]
+        return {**found, **self._read_settings(missing, now)} if missing else found
+
+    def last_settings(self, queue: str) -> QueueSettings | None:
+        """The settings as they were when they were last looked at, however long ago that was."""
+        kept = self._settings.get(queue)
+        return None if kept is None else kept[1]
+
+    def _read_settings(self, queues: Sequence[str], now: int) -> dict[str, QueueSettings]:
+        views = {view.name: view.settings for view in self.store.survey(queues)}
+        read = {queue: views.get(queue, DEFAULTS) for queue in queues}
+        if len(self._settings) + len(read) > _MOST_SETTINGS:
+            self._settings.clear()  # where every job has a queue of its own
+        self._settings |= {queue: (now, settings) for queue, settings in read.items()}
+        return read
 
     def forget_settings(self, queue: str) -> None:
         """The settings were changed: read them again."""

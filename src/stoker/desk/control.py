@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from stoker.desk.clerk import Clerk, Decision, Result
-from stoker.errors import IllegalMove, NotFound, Refused
-from stoker.kernel import control, rules
-from stoker.kernel.change import Change, NoteWrite
-from stoker.kernel.job import REPLY_PREFIX, Job, State
+from stoker.desk.replies import Replies, Reply
+from stoker.errors import BadInput, Refused
+from stoker.kernel import control
+from stoker.kernel.change import Change
+from stoker.kernel.job import Job
 from stoker.kernel.queue import QueueSettings
-from stoker.store import Filter
-
-_REPLY_KEPT = 60 * 1_000_000
-
-
-class Reply(enum.Enum):
-    """What became of an answer from outside.
-
-    >>> from stoker import Desk, open_store
-    >>> desk = Desk(open_store("memory:"))
-    >>> [desk.control.reply("payment 7", b"true").name for _ in range(2)]
-    ['KEPT', 'REPEATED']
-    """
-
-    DELIVERED = "delivered"
-    KEPT = "kept"
-    """Nobody waits for it yet; it is kept for a minute."""
-    REPEATED = "repeated"
-    """An answer with this key is kept already; this one was ignored."""
 
 
 class Control:
@@ -40,6 +21,7 @@ class Control:
 
     def __init__(self, clerk: Clerk) -> None:
         self._clerk = clerk
+        self._replies = Replies(clerk)
 
     def cancel(self, job_id: int) -> Job:
         """Cancel a job that has not started; ask a running one to stop."""
@@ -88,35 +70,34 @@ class Control:
     def _many(self, job_ids: Iterable[int], rule: Callable[[Job], Change]) -> list[Result]:
         return self._clerk.decide_all([Decision(job_id, rule) for job_id in job_ids]).results
 
-    def reply(self, key: str, answer: bytes) -> Reply:
-        """An answer from outside: it goes to the job that waits for it, or is kept a while."""
-        if self._deliver(key, answer):
-            return Reply.DELIVERED
-        kept = NoteWrite(
-            REPLY_PREFIX + key, answer, self._clerk.store.now() + _REPLY_KEPT, expect=0
-        )
-        if not self._clerk.transact([Change(notes=(kept,))]).receipts[0].ok:
-            return Reply.REPEATED
-        # A job may have begun to wait before the note was there and after we looked.
-        if self._deliver(key, answer):
-            self._clerk.attempt([Change(notes=(NoteWrite(kept.key, None),))])
-            return Reply.DELIVERED
-        return Reply.KEPT
-
-    def _deliver(self, key: str, answer: bytes) -> bool:
-        waiting = Filter(states=(State.WAITING,), waits_for=REPLY_PREFIX + key, limit=1)
-        for job in self._clerk.store.find(waiting):
-            try:
-                self._clerk.decide(job.id, lambda copy: _answered(copy, key, answer))
-            except (IllegalMove, NotFound):
-                return False
-            return True
-        return False
+    def reply(self, key: str, answer: bytes, *, once: str | None = None) -> Reply:
+        """An answer from outside: it goes to the job that waits for it, or is kept a while. One
+        that comes again by the same `once` is not taken twice."""
+        return self._replies.give(key, answer, once)
 
     def configure(self, queue: str, settings: QueueSettings) -> None:
         """Give a queue its settings, in force at once and for everybody."""
+        if settings.within is not None:
+            self._check_outer(queue, settings.within)
         self._clerk.transact([Change(queues=((queue, settings),))])
         self._clerk.forget_settings(queue)
+
+    def _check_outer(self, queue: str, outer: str) -> None:
+        """Queues are within others one deep, so that a claim has two entrances to pass at most."""
+        if outer == queue:
+            raise BadInput(f"the queue {queue!r} cannot be within itself; name another one")
+        around = {view.name: view.settings.within for view in self._clerk.store.survey()}
+        if around.get(outer) is not None:
+            raise BadInput(
+                f"{outer!r} is within {around[outer]!r} itself, and only one level counts; put "
+                f"{queue!r} within {around[outer]!r}"
+            )
+        inner = [name for name, within in around.items() if within == queue]
+        if inner:
+            raise BadInput(
+                f"{inner[0]!r} is within {queue!r}, and only one level counts; put {inner[0]!r} "
+                f"within {outer!r} first"
+            )
 
     def adjust(self, queue: str, **changes: Any) -> QueueSettings:
         """Change some of a queue's settings and keep the rest."""
@@ -124,9 +105,3 @@ class Control:
         settings = msgspec.structs.replace(self._clerk.settings(queue), **changes)
         self.configure(queue, settings)
         return settings
-
-
-def _answered(job: Job, key: str, answer: bytes) -> Change:
-    if job.waits_for != REPLY_PREFIX + key:
-        raise IllegalMove(f"job {job.id} no longer waits for {key!r}")
-    return rules.wake(job, reply=answer)

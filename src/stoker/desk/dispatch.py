@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stoker.desk.clerk import Clerk
+from stoker.desk.opening import Opening
 from stoker.errors import BadInput, SessionLost
 from stoker.kernel import rules
 from stoker.kernel.glob import check_pattern, is_glob
@@ -20,6 +21,7 @@ class Dispatch:
 
     def __init__(self, clerk: Clerk) -> None:
         self._clerk = clerk
+        self.opening = Opening(clerk)
 
     def claim(
         self,
@@ -44,23 +46,35 @@ class Dispatch:
         """A claim to be sent along with other business."""
         if not 1 <= limit <= _MOST:
             raise BadInput(f"claim between 1 and {_MOST} jobs at a time, not {limit}")
-        return Claim(self.named(queues), limit, self._clerk.token(), session, visibility)
+        names = self.opening.claimable(self.named(queues))
+        return Claim(names, limit, self._clerk.token(), session, visibility)
 
     def named(self, queues: Sequence[str]) -> tuple[str, ...]:
         """The queues that are meant: names as they are, patterns by what matches them now."""
         return tuple(name for queue in queues for name in self._named(queue))
 
     def granted(self, grant: Sequence[Job] | None) -> list[Job]:
-        """The jobs that may really start now: those whose window has closed go back."""
+        """The jobs that may really start now: those whose window, or whose queue, has closed go
+        back."""
         if grant is None:
             raise SessionLost("this worker was taken for dead; open a new session")
-        if all(job.policy.windows is None for job in grant):
+        misplaced = self.opening.misplaced(grant)
+        if not misplaced and all(job.policy.windows is None for job in grant):
             return list(grant)
         now = self._clerk.store.now()
         late = {job.id for job in grant if not _may_start(job, now)}
-        back = [rules.release(job, now=now, due_at=now) for job in grant if job.id in late]
+        back = [
+            rules.release(job, now=now, due_at=now if job.id in late else None)
+            for job in grant
+            if job.id in late | misplaced
+        ]
         self._clerk.attempt(back)
-        return [job for job in grant if job.id not in late]
+        return [job for job in grant if job.id not in late | misplaced]
+
+    def next_due(self, queues: Sequence[str], after: int | None = None) -> int | None:
+        """When there may be something to claim of these queues (GLOB patterns allowed), after a
+        moment (now)."""
+        return self.opening.next_due(self.named(queues), after)
 
     def _named(self, queue: str) -> Sequence[str]:
         if not is_glob(queue):

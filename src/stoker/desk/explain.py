@@ -1,87 +1,32 @@
 """Why a job is not running, and when it will.
 
-`look` gathers what stands around a job; `blockers` is pure and says what of it stands in its way.
-Doors render Blockers: the reason is a stable word, the text a sentence, and `until` is left as a
-time so that everybody may write it in his own way.
+`scene.look` gathers what stands around a job; `blockers` is pure and says what of it stands in its
+way: everything, not only what comes first.
 """
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from stoker.desk.workers import WorkerView, survey_workers
+from stoker.desk.blocker import Blocker, Reason
+from stoker.desk.meters import stops
+from stoker.desk.scene import Scene, look
 from stoker.errors import NotFound
-from stoker.kernel.admission import Admission, Turnstile
 from stoker.kernel.job import (
-    LIVE,
     REPLY_PREFIX,
     WAITS_FOR_CHILDREN,
     WAITS_FOR_PARENT,
     WAITS_FOR_TICK,
-    WHOLE_WEIGHT,
     Job,
     State,
-    load,
 )
 from stoker.kernel.policy import OnLost
-from stoker.kernel.queue import DEFAULTS
 from stoker.kernel.window import next_open
-from stoker.store import Filter, QueueView, Store
+from stoker.store import Store
 
-_MOST_HOLDERS = 1000
-
-
-class Reason(enum.Enum):
-    """Why a job does not run now. The values are stable words."""
-
-    NOT_DUE = "not_due"
-    RETRY = "retry"
-    REPEATS = "repeats"
-    WINDOW_CLOSED = "window_closed"
-    QUEUE_PAUSED = "queue_paused"
-    QUEUE_FULL = "queue_full"
-    KEY_FULL = "key_full"
-    NO_WORKER = "no_worker"
-    WORKERS_BUSY = "workers_busy"
-    UNKNOWN_TASK = "unknown_task"
-    IN_LINE = "in_line"
-    RUNNING = "running"
-    CANCEL_REQUESTED = "cancel_requested"
-    WORKER_LOST = "worker_lost"
-    OUT_OF_TIME = "out_of_time"
-    CHILDREN = "children"
-    PARENT = "parent"
-    REPLY = "reply"
-    TICK = "tick"
-    ENDED = "ended"
-
-
-class Blocker(msgspec.Struct, frozen=True):
-    """One thing that stands between a job and its run."""
-
-    reason: Reason
-    text: str
-    until: int | None = None
-    """When it is over by itself, if that is known."""
-    jobs: tuple[int, ...] = ()
-    """The jobs that make it so: those that hold the places, its children, its parent."""
-
-
-class Scene(msgspec.Struct, frozen=True):
-    """What stands around a job at one moment."""
-
-    now: int
-    queue: QueueView
-    workers: Sequence[WorkerView] = ()
-    holders: Sequence[Job] = ()
-    """Jobs that hold places of its queue; of its key, if the key is what is short."""
-    kin: Sequence[Job] = ()
-    """Its parent if it is held for it; its children that have not ended."""
-    knows: Callable[[str], bool] | None = None
-    """Whether a task of that name is known, if the asker can tell."""
+_RATES = (Reason.TASK_RATE, Reason.KEY_RATE, Reason.QUEUE_RATE, Reason.OUTER_RATE)
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -90,6 +35,8 @@ class Explanation(msgspec.Struct, frozen=True):
     job: Job
     blockers: tuple[Blocker, ...]
     now: int
+    outer: str | None = None
+    """The queue that its own is within."""
 
     @property
     def runs_at(self) -> int | None:
@@ -105,45 +52,9 @@ def explain(store: Store, job_id: int, knows: Callable[[str], bool] | None = Non
     job = store.get([job_id]).get(job_id)
     if job is None:
         raise NotFound(f"there is no job {job_id} (any more); ended jobs are kept for a while only")
-    scene = look(store, job, knows)
-    return Explanation(job, tuple(blockers(job, scene)), scene.now)
-
-
-def look(store: Store, job: Job, knows: Callable[[str], bool] | None = None) -> Scene:
-    """Gather what stands around a job."""
-    views = store.survey([job.queue])
-    queue = views[0] if views else QueueView(job.queue, DEFAULTS, {}, 0)
-    return Scene(
-        store.now(),
-        queue,
-        survey_workers(store),
-        _holders(store, job, queue),
-        _kin(store, job),
-        knows,
-    )
-
-
-def _holders(store: Store, job: Job, queue: QueueView) -> list[Job]:
-    if job.state is not State.QUEUED or not queue.settings.limited:
-        return []
-    by_key = job.key is not None and queue.settings.key_units(job.key) is not None
-    found = store.find(
-        Filter(
-            states=(State.RUNNING, State.WAITING),
-            queue=job.queue,
-            key=job.key if by_key else None,
-            limit=_MOST_HOLDERS,
-        )
-    )
-    return [each for each in found if load(each)]
-
-
-def _kin(store: Store, job: Job) -> list[Job]:
-    if job.waits_for == WAITS_FOR_PARENT and job.parent_id is not None:
-        return list(store.get([job.parent_id]).values())
-    if job.waits_for == WAITS_FOR_CHILDREN:
-        return store.find(Filter(states=tuple(sorted(LIVE)), parent_id=job.id))
-    return []
+    job, scene = look(store, job, knows)
+    within = scene.queue.settings.within
+    return Explanation(job, tuple(blockers(job, scene)), scene.now, within)
 
 
 # --- What stands in the way ----------------------------------------------------------------------
@@ -159,13 +70,17 @@ def blockers(job: Job, scene: Scene) -> list[Blocker]:
 
 
 def _queued(job: Job, scene: Scene) -> list[Blocker]:
-    checks = (_timing, _pause, _room, _hands, _task)
-    found = [blocker for check in checks if (blocker := check(job, scene)) is not None]
-    others = scene.queue.counts.get(State.QUEUED, 0) - 1
-    if not found and others > 0:
-        text = f"it waits its turn; queued in {job.queue} besides it: {others}"
-        return [Blocker(Reason.IN_LINE, text)]
-    return found
+    timing = _timing(job, scene)
+    found = [] if timing is None else [timing]
+    found += [*_hours(scene), *_pauses(job, scene)]
+    for meter in scene.meters:
+        found += stops(job, meter, scene.now)
+    reckoned = not scene.more and any(blocker.reason in _RATES for blocker in found)
+    if scene.line and not reckoned:
+        found.append(_line(job, scene))
+    found += _throttled(job, scene)
+    last = (_hands(job, scene), _task(job, scene))
+    return [*found, *(blocker for blocker in last if blocker is not None)]
 
 
 def _timing(job: Job, scene: Scene) -> Blocker | None:
@@ -185,34 +100,54 @@ def _timing(job: Job, scene: Scene) -> Blocker | None:
     return Blocker(Reason.NOT_DUE, put_off, job.due_at)
 
 
-def _pause(job: Job, scene: Scene) -> Blocker | None:
-    if not scene.queue.settings.paused:
-        return None
-    return Blocker(Reason.QUEUE_PAUSED, f"the queue {job.queue} is paused")
+def _hours(scene: Scene) -> Iterator[Blocker]:
+    views = [scene.queue] if scene.outer is None else [scene.queue, scene.outer]
+    for view in views:
+        settings, now = view.settings, scene.now
+        windows = settings.windows
+        opens_at = settings.opens_at(now)
+        if windows is not None and next_open(windows, now) > now:
+            yield Blocker(Reason.QUEUE_CLOSED, f"the queue {view.name} is closed", opens_at)
+        for closure in settings.maintenance:
+            if closure.over_at(now) is not None:
+                text = f"the queue {view.name} is closed for maintenance ({closure})"
+                yield Blocker(Reason.MAINTENANCE, text, opens_at)
 
 
-def _room(job: Job, scene: Scene) -> Blocker | None:
-    settings = scene.queue.settings
-    of_key = [each for each in scene.holders if each.key == job.key]
-    key_used = sum(load(each) for each in of_key)
-    answer = Turnstile(settings, scene.queue.used, lambda _: key_used).ask(job.key, job.weight)
-    if answer is Admission.KEY_FULL:
-        assert job.key is not None
-        limit = settings.key_units(job.key)
-        text = f"the key {job.key} is full: {_places(job, key_used, limit)}"
-        return Blocker(Reason.KEY_FULL, text, jobs=_ids(of_key))
-    if answer is Admission.QUEUE_FULL:
-        used = _places(job, scene.queue.used, settings.units())
-        text = f"the queue {job.queue} is full: {used}"
-        return Blocker(Reason.QUEUE_FULL, text, jobs=_ids(scene.holders))
-    return None
+def _throttled(job: Job, scene: Scene) -> Iterator[Blocker]:
+    memory, name = scene.throttler, f"the throttler of the queue {job.queue}"
+    if memory is None:
+        return
+    if memory.error is not None:
+        text = f"{name} fails, and is asked again every few seconds: {_first_line(memory.error)}"
+        yield Blocker(Reason.THROTTLER_FAILS, text)
+    elif job.id in memory.reasons or job.id in memory.aside:
+        why = f": {_first_line(memory.reasons[job.id])}" if job.id in memory.reasons else ""
+        yield Blocker(Reason.THROTTLED, f"{name} holds it{why}")
+    live = [worker for worker in scene.workers if worker.alive]
+    if not any(job.queue in worker.info.throttlers for worker in live):
+        yield Blocker(Reason.NO_THROTTLER, f"no live worker has {name}")
 
 
-def _places(job: Job, used: int, limit: int | None) -> str:
-    taken = f"{used / WHOLE_WEIGHT:g} of {(limit or 0) / WHOLE_WEIGHT:g} places are taken"
-    return (
-        taken if job.weight == WHOLE_WEIGHT else f"{taken}, it needs {job.weight / WHOLE_WEIGHT:g}"
-    )
+def _pauses(job: Job, scene: Scene) -> Iterator[Blocker]:
+    if scene.queue.settings.paused:
+        yield Blocker(Reason.QUEUE_PAUSED, f"the queue {job.queue} is paused")
+    if scene.outer is not None and scene.outer.settings.paused:
+        text = f"the queue {scene.outer.name}, which {job.queue} is within, is paused"
+        yield Blocker(Reason.OUTER_PAUSED, text)
+
+
+def _line(job: Job, scene: Scene) -> Blocker:
+    before = f"{len(scene.line)} job goes" if len(scene.line) == 1 else f"{len(scene.line)} jobs go"
+    before = f"at least {before}" if scene.more else before
+    if not scene.queue.settings.fair:
+        return Blocker(Reason.IN_LINE, f"it waits its turn: {before} before it")
+    keys = {each.key for each in scene.line}
+    others = len(keys - {job.key})
+    whose = ["1 other key" if others == 1 else f"{others} other keys"] if others else []
+    whose += ["its own"] if job.key in keys else []
+    text = f"the keys of {job.queue} take turns: about {before} before it, of {' and '.join(whose)}"
+    return Blocker(Reason.TURNS, text)
 
 
 def _hands(job: Job, scene: Scene) -> Blocker | None:

@@ -14,6 +14,7 @@ from stoker.errors import BadInput, Contended
 from stoker.kernel import control, family
 from stoker.kernel.change import Change, Copies
 from stoker.kernel.job import Job, State
+from stoker.kernel.pacing import news
 from stoker.store.twins import names_held
 
 _REPLACE = msgspec.structs.replace
@@ -117,7 +118,7 @@ class Intake:
                 else:
                     aliases[i] = _alike(jobs, singles, jobs[i])
                     if twin is Twin.UPDATE:
-                        jobs[aliases[i]] = _REPLACE(jobs[aliases[i]], **_news(jobs[i]))
+                        jobs[aliases[i]] = _REPLACE(jobs[aliases[i]], **news(jobs[i]))
             left = [i for i in left if i not in placements and i not in aliases]
         raise Contended("the jobs' unique keys keep changing hands; try again")
 
@@ -144,24 +145,13 @@ class Intake:
 
     def _meet(self, job: Job, existing: int, twin: Twin) -> None:
         if twin is Twin.UPDATE:
-            self._clerk.decide(existing, lambda there: _taken_over(there, _news(job)))
+            self._clerk.decide(existing, lambda there: _taken_over(there, news(job)))
 
 
-def _news(job: Job) -> dict[str, Any]:
-    """What a job takes over from a twin that came later."""
-    return {
-        "payload": job.payload,
-        "format": job.format,
-        "meta": job.meta,
-        "policy": job.policy,
-        "rank": job.rank,
-    }
-
-
-def _taken_over(there: Job, news: dict[str, Any]) -> Change:
+def _taken_over(there: Job, facts: dict[str, Any]) -> Change:
     if there.state not in (State.QUEUED, State.WAITING):
-        del news["rank"]
-    return control.edit(there, news)
+        del facts["rank"]
+    return control.edit(there, facts)
 
 
 def _alike(jobs: Sequence[Job], singles: list[int], twin: Job) -> int:

@@ -140,7 +140,8 @@ class Push:
             self._clerk.transact([Change(notes=notes)])
 
     def _claim(self, post: Post, lease: int) -> Claim:
-        return Claim((post.queue,), 1, self._clerk.token(), post.session, lease)
+        queues = self._dispatch.opening.claimable([post.queue])
+        return Claim(queues, 1, self._clerk.token(), post.session, lease)
 
     def _gifts(self, posts: Sequence[Post], grants: Grants, ours: set[Post]) -> list[Gift]:
         """What came of the claims; a job for a post that is not ours to give to goes back."""

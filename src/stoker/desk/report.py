@@ -9,7 +9,7 @@ from stoker.desk.clerk import Clerk, Decision, Grants, Result, after
 from stoker.desk.within import outside
 from stoker.kernel import rules
 from stoker.kernel.change import NOTHING, Change
-from stoker.kernel.control import edit
+from stoker.kernel.control import edit, rename
 from stoker.kernel.job import REPLY_PREFIX, Job
 from stoker.kernel.outcome import Awaits, Failed, Finished, Outcome, Released, change_for
 from stoker.kernel.retry import Failure, Verdict
@@ -135,6 +135,10 @@ class Report:
     def rewrite(self, job: Job, payload: bytes) -> Job:
         """Give the job another payload while it runs, for the tries to come."""
         return self._clerk.decide(job.id, lambda copy: edit(copy, {"payload": payload}), job)
+
+    def rename(self, job: Job, unique_key: str) -> Job:
+        """Give the job another unique key while it runs; refused if a living job has it."""
+        return self._clerk.decide(job.id, lambda copy: rename(copy, unique_key), job)
 
     def wait(self, job: Job, awaits: Awaits) -> Job:
         """Wait for an answer from outside, holding no worker."""

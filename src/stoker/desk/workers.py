@@ -18,6 +18,8 @@ class WorkerInfo(msgspec.Struct, frozen=True):
     pid: int | None = None
     queues: tuple[str, ...] | None = None
     concurrency: int | None = None
+    throttlers: tuple[str, ...] = ()
+    """The queues whose throttlers it has."""
 
 
 class WorkerView(msgspec.Struct, frozen=True):

@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from stoker.desk.explain import Blocker, Explanation
+from stoker.desk.blocker import Blocker
+from stoker.desk.explain import Explanation
 from stoker.desk.schedules import Schedule
 from stoker.desk.workers import WorkerView
 from stoker.doors.cli.words import SECOND, iso
@@ -21,6 +22,7 @@ from stoker.errors import BadInput
 from stoker.kernel.job import WHOLE_WEIGHT, Format, Job, State
 from stoker.kernel.policy import Policy
 from stoker.kernel.queue import QueueSettings, Retention
+from stoker.kernel.rate import Rate
 from stoker.kernel.retry_forms import retry_text
 from stoker.kernel.window import windows_text
 from stoker.store import QueueView
@@ -103,7 +105,7 @@ class JobForm(_Form, frozen=True, kw_only=True):
 
 
 class SettingsForm(_Form, frozen=True, kw_only=True):
-    """What a queue was told."""
+    """What a queue was told. Rates and times are texts, shares are percent."""
 
     capacity: float | None
     key_capacity: float | None
@@ -111,6 +113,20 @@ class SettingsForm(_Form, frozen=True, kw_only=True):
     order: str
     paused: bool
     retention: RetentionForm
+    tasks: Mapping[str, float]
+    shares: Mapping[str, float]
+    lend: bool
+    rate: str | None
+    key_rate: str | None
+    key_rates: Mapping[str, str]
+    task_rates: Mapping[str, str]
+    within: str | None
+    fair: bool
+    turns: Mapping[str, float]
+    ageing: float | None
+    windows: str | None
+    maintenance: list[str]
+    throttled: bool
 
 
 class QueueForm(_Form, frozen=True, kw_only=True):
@@ -308,7 +324,25 @@ def settings_form(settings: QueueSettings) -> SettingsForm:
         order=settings.order.value,
         paused=settings.paused,
         retention=retention_form(settings.retention),
+        tasks=dict(settings.tasks),
+        shares=dict(settings.shares),
+        lend=settings.lend,
+        rate=_rate_text(settings.rate),
+        key_rate=_rate_text(settings.key_rate),
+        key_rates={key: str(rate) for key, rate in settings.key_rates.items()},
+        task_rates={task: str(rate) for task, rate in settings.task_rates.items()},
+        within=settings.within,
+        fair=settings.fair,
+        turns=dict(settings.turns),
+        ageing=seconds(settings.ageing),
+        windows=None if settings.windows is None else windows_text(settings.windows),
+        maintenance=[str(each) for each in settings.maintenance],
+        throttled=settings.throttled,
     )
+
+
+def _rate_text(rate: Rate | None) -> str | None:
+    return None if rate is None else str(rate)
 
 
 def worker_form(worker: WorkerView) -> WorkerForm:

@@ -17,6 +17,7 @@ import msgspec
 from stoker.errors import BadInput
 from stoker.kernel.glob import glob_matches
 from stoker.kernel.job import FAILED, FINISHED, QUEUED, RUNNING, Job
+from stoker.kernel.queue import DEFAULTS, QueueSettings
 from stoker.store import Filter, QueueView, Store
 
 WITHIN = 10.0
@@ -58,9 +59,11 @@ class Demand(msgspec.Struct, frozen=True):
 
 def measure(store: Store, patterns: Sequence[str]) -> list[Demand]:
     """The work of the queues that are named; GLOB patterns allowed."""
-    views = [view for view in store.survey() if _is_meant(view, patterns)]
-    by_size = sorted(views, key=lambda view: -view.counts[QUEUED])
-    now = store.now()
+    there, now = store.survey(), store.now()
+    outer = {view.name: view.settings for view in there}
+    views = [_at(view, outer.get(view.settings.within or ""), now) for view in there]
+    meant = [view for view in views if _is_meant(view, patterns)]
+    by_size = sorted(meant, key=lambda view: -view.counts[QUEUED])
     return [
         _demand(store, view, now, sampled=place < _MOST_SAMPLED)
         for place, view in enumerate(by_size)
@@ -72,6 +75,16 @@ def late_seconds(store: Store, demands: Sequence[Demand]) -> float:
     names = [demand.queue for demand in demands if demand.due]
     first = store.next_due(names, after=0) if names else None
     return 0.0 if first is None else max(0.0, (store.now() - first) / _SECOND)
+
+
+def _at(view: QueueView, outer: QueueSettings | None, now: int) -> QueueView:
+    """A queue with the pause and the capacity of the one that it is within; it pauses, too, while
+    it is closed."""
+    own = view.settings
+    outer = DEFAULTS if own.within is None or outer is None else outer
+    capacity = min((each for each in (own.capacity, outer.capacity) if each), default=None)
+    paused = own.paused or outer.paused or own.opens_at(now, outer) != now
+    return msgspec.structs.replace(view, settings=QueueSettings(capacity=capacity, paused=paused))
 
 
 def _is_meant(view: QueueView, patterns: Sequence[str]) -> bool:

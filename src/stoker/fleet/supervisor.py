@@ -105,6 +105,7 @@ class Supervisor:
         """Start, watch, and end; the exit code."""
         app = load_app(self._reference)
         app.ensure_schedules()
+        app.ensure_limits()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._heard)
         log = _log_settings()

@@ -11,6 +11,7 @@ from stoker.kernel import lifecycle
 from stoker.kernel.change import Change, Write
 from stoker.kernel.ending import ended, tally
 from stoker.kernel.facts import check, check_new
+from stoker.kernel.flow import ANEW, is_flow
 from stoker.kernel.job import LIVE, WAITS_FOR_TICK, Job, State
 from stoker.kernel.policy import Policy
 from stoker.kernel.queue import DEFAULTS, QueueSettings
@@ -56,9 +57,10 @@ def cancel(job: Job, *, now: int, settings: QueueSettings = DEFAULTS) -> Change:
 
 
 def revive(job: Job, *, now: int) -> Change:
-    """Run an ended job afresh. It comes back alone: its parent has counted it as done."""
+    """Run an ended job afresh. It comes back alone: its parent has counted it as done. A chain
+    goes on with the step that did not finish."""
     fields: dict[str, Any] = {
-        **_seat(job.policy, now),
+        **(ANEW if is_flow(job) else _seat(job.policy, now)),
         "scheduled_at": now,
         "attempt": 0,
         "crashes": 0,
@@ -96,6 +98,13 @@ def edit(job: Job, changes: dict[str, Any]) -> Change:
 
 def _takes_a_seat(job: Job) -> bool:
     return job.state is State.QUEUED or job.waits_for == WAITS_FOR_TICK
+
+
+def rename(job: Job, unique_key: str) -> Change:
+    """Another unique key for a job that runs: what it is about was only found out by it."""
+    lifecycle.check("touch", job, State.RUNNING)
+    check({"unique_key": unique_key})
+    return Change(writes=(Write(job, {"unique_key": unique_key}),))
 
 
 def delete(job: Job) -> Change:

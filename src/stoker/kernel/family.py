@@ -8,14 +8,17 @@ good by anybody.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from stoker.errors import BadInput, IllegalMove
 from stoker.kernel import lifecycle, rules
-from stoker.kernel.change import NOTHING, Change, Write
+from stoker.kernel.change import NOTHING, Change, Copies, Write
 from stoker.kernel.control import cancel
 from stoker.kernel.ending import ended
 from stoker.kernel.job import (
+    REPLY_PREFIX,
     WAITS_FOR_CHILDREN,
     WAITS_FOR_PARENT,
     WAITS_FOR_TICK,
@@ -23,8 +26,10 @@ from stoker.kernel.job import (
     State,
     afresh,
 )
+from stoker.kernel.policy import Policy
 from stoker.kernel.queue import DEFAULTS, QueueSettings
 from stoker.kernel.repeat import next_due, parse_repeat
+from stoker.kernel.retention import Retention
 
 
 def spawn(parent: Job, children: tuple[Job, ...]) -> Change:
@@ -40,10 +45,38 @@ def spawn(parent: Job, children: tuple[Job, ...]) -> Change:
     return Change(inserts=inserts, writes=(Write(parent, {"open_children": more}),))
 
 
-def expectant(job: Job) -> Job:
-    """A new job without a part of its own: it waits for children that are to come, and runs when
-    they have ended. If none comes it is soon found to be adrift, and runs as well."""
-    return msgspec.structs.replace(job, state=State.WAITING, waits_for=WAITS_FOR_CHILDREN)
+_UNACKNOWLEDGED = Policy(retention=Retention(failed=0))
+
+
+def reserve(parent: Job, *, until: int) -> Job:
+    """A place for a parent whose children are about to come, since they need its id. It waits for
+    an answer that nobody can give, at no burden; if nothing comes of it, it is gone after a while
+    and leaves no trace."""
+    return msgspec.structs.replace(
+        parent,
+        state=State.WAITING,
+        waits_for=REPLY_PREFIX,
+        until=until,
+        weight=0,
+        policy=_UNACKNOWLEDGED,
+    )
+
+
+def gather(place: Job, parent: Job, children: Sequence[Job]) -> Change:
+    """The children come, all at once, and the parent takes its place: it waits for them."""
+    lifecycle.check("spawn", place, State.WAITING)
+    facts = {
+        "waits_for": WAITS_FOR_CHILDREN,
+        "until": None,
+        "weight": parent.weight,
+        "policy": parent.policy,
+        "open_children": len(children),
+    }
+    if isinstance(children, Copies):
+        kin: Sequence[Job] = Copies(_child(place.id, children.template, False), children.payloads)
+    else:
+        kin = tuple(_child(place.id, child, False) for child in children)
+    return Change(inserts=kin, writes=(Write(place, facts),))
 
 
 def _child(parent_id: int, child: Job, held: bool) -> Job:

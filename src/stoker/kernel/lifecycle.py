@@ -17,11 +17,13 @@ TRANSITIONS: Mapping[str, Mapping[State, frozenset[State]]] = {
     "touch": {R: frozenset({R})},
     "finish": {R: frozenset({F, Q, W, C})},  # done, repeats, children pending (or unwanted)
     "fail": {R: frozenset({Q, X, C})},  # tried again, given up, was to be cancelled
+    "refuse": {Q: frozenset({Q, X})},  # by a throttler: a repeating job has lost this run alone
     "expire": {R: frozenset({Q, X, C}), W: frozenset({Q, X})},  # lost, out of time, no reply
     "release": {R: frozenset({Q, C})},
     "wait": {R: frozenset({W, Q, C})},  # the reply is to come, was there before, is unwanted
     "wake": {W: frozenset({Q})},
     "tick": {W: frozenset({W, X})},  # the next run, or none that can be reckoned
+    "advance": {W: frozenset({W, F, X})},  # a chain or group: the next step, or its end
     "cancel": {Q: frozenset({C}), W: frozenset({C}), R: frozenset({R})},
     "revive": {F: frozenset({Q, W}), X: frozenset({Q, W}), C: frozenset({Q, W})},
     "edit": {state: frozenset({state, *({Q, W} if state in (Q, W) else ())}) for state in State},

@@ -41,6 +41,8 @@ class Awaits(msgspec.Struct, frozen=True, tag=True):
 
     key: str
     timeout: int | None = None
+    meta: str | None = None
+    """What is to be remembered of the question, if anything."""
 
 
 class Crashed(msgspec.Struct, frozen=True, tag=True):
@@ -86,6 +88,7 @@ def change_for(
             now=now,
             key=outcome.key,
             timeout=outcome.timeout,
+            meta=outcome.meta,
             kept=kept,
             settings=settings,
         )

@@ -6,14 +6,17 @@ A queue comes into being when a job or a worker names it; settings are optional.
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Mapping
 
 import msgspec
 
 from stoker.errors import BadInput
+from stoker.kernel.amount import units
+from stoker.kernel.hours import Maintenance, next_opening
 from stoker.kernel.job import WHOLE_WEIGHT
+from stoker.kernel.rate import Rate
 from stoker.kernel.retention import HOUR, Retention
+from stoker.kernel.window import Windows
 
 __all__ = ["DEFAULTS", "HOUR", "Order", "QueueSettings", "Retention", "units"]
 
@@ -33,7 +36,16 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     """The operator's word on one queue.
 
     `capacity` limits the summed weight of its running jobs, `key_capacity` that of one key's,
-    with exceptions by key in `keys`. A job heavier than a limit runs alone.
+    with exceptions by key in `keys`, and `tasks` that of the tasks named there. A job heavier than
+    a limit runs alone. `shares` are limits by key in percent of the capacity; if they are lent, a
+    key may have more while nobody else wants it. Rates limit in the same ways what starts in a
+    time. All that is said of a queue `within` which this one is counts for this one's jobs, too.
+
+    If it is `fair` its keys take turns, one each, or as many as `turns` says. `ageing` sets time
+    against rank: a job that has waited so long goes before a newer one that is one rank better.
+
+    Its jobs start in its `windows` only, and not during `maintenance`. If it is `throttled`, only
+    those start that a throttler admits, and only workers that have it take any.
 
     >>> settings = QueueSettings(capacity=10, key_capacity=2, keys={"ann": 0.5})
     >>> settings.units(), settings.key_units("bob"), settings.key_units("ann")
@@ -46,37 +58,101 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     order: Order = Order.RANK_TIME
     paused: bool = False
     retention: Retention = Retention()
+    tasks: Mapping[str, float] = {}
+    shares: Mapping[str, float] = {}
+    lend: bool = False
+    rate: Rate | None = None
+    key_rate: Rate | None = None
+    key_rates: Mapping[str, Rate] = {}
+    task_rates: Mapping[str, Rate] = {}
+    within: str | None = None
+    fair: bool = False
+    turns: Mapping[str, float] = {}
+    ageing: int | None = None
+    windows: Windows | None = None
+    maintenance: tuple[Maintenance, ...] = ()
+    throttled: bool = False
 
     def __post_init__(self) -> None:
         limits = {"capacity": self.capacity, "key_capacity": self.key_capacity}
-        limits |= {f"keys[{key!r}]": limit for key, limit in self.keys.items()}
+        for name in ("keys", "tasks", "shares", "turns"):
+            limits |= {f"{name}[{key!r}]": limit for key, limit in getattr(self, name).items()}
         for name, limit in limits.items():
             if limit is not None and units(limit) < 1:
                 raise BadInput(f"{name} must be more than 0; pause the queue to let nothing run")
+        if self.shares and self.capacity is None:
+            raise BadInput("shares are parts of a capacity; give the queue one")
+        if sum(self.shares.values()) > 100:
+            raise BadInput("the shares of a queue cannot be more than 100 in all")
+        if self.ageing is not None and self.ageing < 1:
+            raise BadInput("ageing must be longer than 0; leave it out for none")
+        if self.ageing is not None and self.order is Order.TIME_RANK:
+            raise BadInput("a queue by time needs no ageing: nobody is passed there")
 
     @property
     def limited(self) -> bool:
-        """Can a job's end make room for another?"""
-        return bool(self.capacity or self.key_capacity or self.keys)
+        """Must each job be looked at before it may start, or take turns with others?"""
+        return bool(
+            self.capacity
+            or self.key_capacity
+            or self.keys
+            or self.tasks
+            or self.has_rates
+            or self.within is not None
+            or self.fair
+            or self.ageing
+        )
+
+    @property
+    def has_rates(self) -> bool:
+        """Is anything limited in time?"""
+        return bool(self.rate or self.key_rate or self.key_rates or self.task_rates)
+
+    @property
+    def keeps_hours(self) -> bool:
+        """Is it closed at times?"""
+        return self.windows is not None or bool(self.maintenance)
+
+    def opens_at(self, at: int, outer: QueueSettings | None = None) -> int | None:
+        """The moment itself if it is open, and so is the queue that it is within; else the next
+        such moment, None if there is none."""
+        both = [self] if outer is None else [self, outer]
+        closures = [each for settings in both for each in settings.maintenance]
+        return next_opening([settings.windows for settings in both], closures, at)
 
     def units(self) -> int | None:
         """The queue's capacity in thousandths."""
         return None if self.capacity is None else units(self.capacity)
 
     def key_units(self, key: str) -> int | None:
-        """One key's capacity in thousandths."""
+        """One key's capacity in thousandths, its share apart if that is lent."""
         limit = self.keys.get(key, self.key_capacity)
+        limits = [] if limit is None else [units(limit)]
+        if key in self.shares and not self.lend:
+            limits.append(self._share(key))
+        return min(limits, default=None)
+
+    def lent_units(self, key: str) -> int | None:
+        """What a key may have even if others want it, None if all of it."""
+        return self._share(key) if self.lend and key in self.shares else None
+
+    def _share(self, key: str) -> int:
+        assert self.capacity is not None
+        return units(self.shares[key]) * units(self.capacity) // (100 * WHOLE_WEIGHT)
+
+    def limits_task(self, task: str) -> bool:
+        """Does a task have a limit of its own?"""
+        return task in self.tasks or task in self.task_rates
+
+    def task_units(self, task: str) -> int | None:
+        """One task's capacity in thousandths."""
+        limit = self.tasks.get(task)
         return None if limit is None else units(limit)
 
-
-def units(amount: float) -> int:
-    """A weight or capacity in thousandths, as it is counted."""
-    if not math.isfinite(amount * WHOLE_WEIGHT):
-        raise BadInput(f"{amount} is no amount; give a number, or nothing at all for no limit")
-    counted = round(amount * WHOLE_WEIGHT)
-    if abs(counted - amount * WHOLE_WEIGHT) > 1e-6:
-        raise BadInput(f"{amount} is finer than a thousandth; round it to three decimals")
-    return counted
+    def turn_length(self, key: str | None, weight: int) -> int:
+        """How far a job puts its key back in the order of turns."""
+        turns = units(self.turns.get(key, 1)) if key is not None else WHOLE_WEIGHT
+        return weight * WHOLE_WEIGHT // turns
 
 
 DEFAULTS = QueueSettings()

@@ -198,6 +198,27 @@ def fail(
     return _again(job, verdict, error=failure.message)
 
 
+def refuse(job: Job, *, now: int, reason: str, settings: QueueSettings = DEFAULTS) -> Change:
+    """Its queue's throttler will not have it: as if it had been tried and given up."""
+    return fail(
+        job,
+        now=now,
+        failure=Failure(("stoker.Throttled",), f"throttled: {reason}"),
+        verdict=GiveUp(),
+        settings=settings,
+        event="refuse",
+    )
+
+
+def put_off(job: Job, *, until: int, reason: str = "") -> Change:
+    """Its queue's throttler wants it later."""
+    lifecycle.check("start", job, RUNNING)  # else there is nothing to put off any more
+    facts: dict[str, Any] = {"due_at": fitted(job.policy, until)}
+    if reason:
+        facts["error"] = f"throttled: {reason}"
+    return Change(writes=(Write(job, facts),))
+
+
 def _again(job: Job, verdict: Again, **news: Any) -> Change:
     if verdict.payload is not None:
         news["payload"] = verdict.payload
@@ -309,6 +330,7 @@ def wait(
     now: int,
     key: str,
     timeout: int | None = None,
+    meta: str | None = None,
     kept: Note | None = None,
     settings: QueueSettings = DEFAULTS,
 ) -> Change:
@@ -323,15 +345,17 @@ def wait(
         lifecycle.check("wait", job, CANCELLED)
         return ended(job, CANCELLED, now=now, settings=settings)
     note = NoteWrite(REPLY_PREFIX + key, None, expect=0 if kept is None else kept.revision)
+    said = {} if meta is None else {"meta": meta}
     if kept is not None:
         lifecycle.check("wait", job, QUEUED)
-        news = {**NO_LEASE, "attempt": job.attempt - 1, "reply": kept.value}
+        news = {**NO_LEASE, **said, "attempt": job.attempt - 1, "reply": kept.value}
         return _write(job, QUEUED, **news) | Change(notes=(note,))
     lifecycle.check("wait", job, WAITING)
     started = job.started_at if job.started_at is not None else now
     unbound = _REPLACE(job.policy, on_lost=OnLost.REQUEUE)
     until = lease_end(unbound, now=now, started=started, visibility=timeout)
-    fields = {**NO_LEASE, "until": until, "waits_for": REPLY_PREFIX + key, "reply": None}
+    fields = {**NO_LEASE, **said, "until": until, "reply": None}
+    fields["waits_for"] = REPLY_PREFIX + key
     return _write(job, WAITING, **fields) | Change(notes=(note,))
 
 

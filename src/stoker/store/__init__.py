@@ -175,6 +175,10 @@ class Store(Protocol):
         A job that waits behind another of its key may be left out; it rings when its turn comes.
         """
 
+    def flows(self, queue: str, meters: Sequence[str]) -> dict[str, str]:
+        """What is remembered for rates of a queue, by meter (`kernel.admission.of_key` ...); a
+        meter of which nothing is remembered, or nothing that still counts, may be missing."""
+
     def notes(self, keys: Sequence[str] | None = None) -> dict[str, Note]:
         """Notes that are there and not out of date; without keys all of them."""
 

@@ -10,13 +10,11 @@ import threading
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from heapq import merge
 from itertools import islice
 
 import msgspec
 
 from stoker.kernel import rules
-from stoker.kernel.admission import Admission, Turnstile
 from stoker.kernel.change import Change, Note, Tally, applied
 from stoker.kernel.glob import glob_matches
 from stoker.kernel.job import (
@@ -27,9 +25,8 @@ from stoker.kernel.job import (
     State,
     load,
     partition_of,
-    place,
 )
-from stoker.kernel.queue import DEFAULTS, Order, QueueSettings
+from stoker.kernel.queue import DEFAULTS, QueueSettings
 from stoker.store import (
     OK,
     Adrift,
@@ -45,8 +42,10 @@ from stoker.store import (
     Session,
 )
 from stoker.store.bell import LocalBell
+from stoker.store.choosing import choose, ordering
 from stoker.store.clock import Clock, wall_clock
 from stoker.store.forks import heed_forks
+from stoker.store.meters import Meters
 from stoker.store.rings import rings_of
 from stoker.store.seal import SEAL, check_seal
 from stoker.store.twins import Name, find_twins, names_held
@@ -72,7 +71,7 @@ class MemoryStore:
         self._settings: dict[str, QueueSettings] = {}
         self._order: dict[str, list[tuple[int, int, int]]] = {}
         self._counts: Counter[tuple[str, State]] = Counter()
-        self._used: Counter[tuple[str, str | None]] = Counter()
+        self._meters = Meters(self._settings)
         self._names: dict[Name, int] = {}
         self._eased: set[str] = set()
         self._notes: dict[str, Note] = {}
@@ -178,12 +177,10 @@ class MemoryStore:
             if job is None:
                 continue
             self._counts[job.queue, job.state] += step
-            self._used[job.queue, None] += step * load(job)
-            if job.key is not None:
-                self._used[job.queue, job.key] += step * load(job)
+            self._meters.enter(job, step)
         if old is not None:
-            if load(old) and self._settings[old.queue].limited:
-                self._eased.add(old.queue)
+            if load(old):
+                self._eased |= self._meters.eased(old.queue)
             del self._jobs[old.id]
             self._names_off(old)
         if new is not None:
@@ -210,9 +207,7 @@ class MemoryStore:
         self._order[name] = sorted(self._order_key(job) for job in queued)
 
     def _order_key(self, job: Job) -> tuple[int, int, int]:
-        if self._settings[job.queue].order is Order.TIME_RANK:
-            return (job.due_at, job.rank, job.id)
-        return (job.rank, job.due_at, job.id)
+        return ordering(self._settings[job.queue])(job)
 
     def _note_revision(self, key: str) -> int:
         note = self._notes.get(key)
@@ -227,9 +222,12 @@ class MemoryStore:
         now = self.now()
         if claim.session is not None and not self._alive(claim.session, now):
             return None
-        lines = [self._admitted(queue, now) for queue in dict.fromkeys(claim.queues)]
+        entrances = self._meters.entrances(now)
+        lines = [entrances.line(q, self._due(q, now)) for q in dict.fromkeys(claim.queues)]
+        chosen = choose(lines, claim.limit)
+        entrances.close()
         taken = []
-        for job in list(islice(merge(*lines, key=place), claim.limit)):
+        for job in chosen:
             started = rules.start(
                 job,
                 now=now,
@@ -241,16 +239,10 @@ class MemoryStore:
             taken.append(started)
         return taken
 
-    def _admitted(self, queue: str, now: int) -> Iterator[Job]:
-        """The queue's due jobs in its order, as far as capacity lets them in."""
-        settings = self._settings.get(queue, DEFAULTS)
-        if settings.paused:
-            return
-        turnstile = Turnstile(settings, self._used[queue, None], lambda key: self._used[queue, key])
-        for _, _, job_id in self._order.get(queue, ()):
-            job = self._jobs[job_id]
-            if job.due_at <= now and turnstile.ask(job.key, job.weight) is Admission.ENTER:
-                yield job
+    def _due(self, queue: str, now: int) -> Iterator[Job]:
+        """The queue's due jobs in its order."""
+        jobs = (self._jobs[key[2]] for key in self._order.get(queue, ()))
+        return (job for job in jobs if job.due_at <= now)
 
     # -- looking ---------------------------------------------------------------------------
 
@@ -297,7 +289,7 @@ class MemoryStore:
                     name,
                     self._settings[name],
                     {state: self._counts[name, state] for state in STATES},
-                    self._used[name, None],
+                    self._meters.held(name),
                 )
                 for name in sorted(wanted)
             ]
@@ -310,8 +302,14 @@ class MemoryStore:
         with self._lock:
             moment = self.now() if after is None else after
             keys = (key for queue in queues for key in self._order.get(queue, ()))
-            dues = (self._jobs[key[2]].due_at for key in keys)
+            dues = [self._jobs[key[2]].due_at for key in keys]
+            dues += [at for at in map(self._meters.opening, queues) if at is not None]
             return min((due for due in dues if due > moment), default=None)
+
+    def flows(self, queue: str, meters: Sequence[str]) -> dict[str, str]:
+        with self._lock:
+            found = ((meter, self._meters.flow(queue, meter)) for meter in meters)
+            return {meter: state for meter, state in found if state}
 
     def notes(self, keys: Sequence[str] | None = None) -> dict[str, Note]:
         with self._lock:
@@ -371,6 +369,7 @@ class MemoryStore:
                     del self._settings[name]
                     self._order.pop(name, None)
             self._notes = {k: n for k, n in self._notes.items() if not self._out_of_date(n)}
+            self._meters.tidy(self.now())
 
     def close(self) -> None:
         """Nothing to let go of."""

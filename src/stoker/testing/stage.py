@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from stoker.client import Stoker
+from stoker.desk.throttling import LOOK_AGAIN
 from stoker.errors import StokerError
 from stoker.kernel.duration import micros
 from stoker.kernel.job import LIVE, Job, State
@@ -41,6 +42,7 @@ class Stage:
         self.app = app
         self.clock = clock
         self._loop = asyncio.Runner()
+        self._asks_again = False
 
     def close(self) -> None:
         """End the event loop on which async handlers ran."""
@@ -90,18 +92,25 @@ class Stage:
             yield self.clock()
 
     def _next_moment(self, end: int) -> int:
-        """When, after now, something falls due; but no later than the end."""
-        live = self.app.desk.store.find(Filter(states=tuple(LIVE), limit=_ALL))
+        """When, after now, something falls due or a rate lets it; but no later than the end."""
+        store = self.app.desk.store
+        live = store.find(Filter(states=tuple(LIVE), limit=_ALL))
         moments = [job.due_at if job.state is State.QUEUED else job.until for job in live]
+        if self._asks_again:
+            moments.append(self.clock() + LOOK_AGAIN)
+        moments.append(self.app.desk.dispatch.next_due(["*"]))
         return min([end, *(at for at in moments if at is not None and at > self.clock())])
 
     # -- jobs ------------------------------------------------------------------------------
 
     def _due(self, until_idle: bool) -> Iterator[tuple[Definition, Context]]:
         desk = self.app.desk
+        self.app.ensure_throttlers()
         self._do_chores()
         for _ in range(_MOST_TRIES):
-            claimed = desk.dispatch.claim(["*"], 1 if until_idle else _MOST_AT_ONCE)
+            wanted = 1 if until_idle else _MOST_AT_ONCE
+            claimed = desk.dispatch.claim(["*"], wanted)
+            claimed += self._admitted(wanted - len(claimed))
             for job in claimed:
                 task = self.app.tasks.get(job.name)
                 if task is None:
@@ -114,6 +123,18 @@ class Stage:
             f"not idle after {_MOST_TRIES:,} tries: does a job enqueue itself, or repeat, at once? "
             "drain(until_idle=False) runs what is due now and no more"
         )
+
+    def _admitted(self, room: int) -> list[Job]:
+        """What the throttlers of the app let start."""
+        throttling, jobs = self.app.desk.throttling, list[Job]()
+        self._asks_again = False
+        for queue, throttler in self.app.throttlers.items():
+            if len(jobs) < room:
+                left = room - len(jobs)
+                asked = throttling.ask(queue, throttler, room=left, owner="testing")
+                self._asks_again |= asked.pause is not None
+                jobs += [] if asked.ruling is None else throttling.carry_out(asked.ruling)
+        return jobs
 
     def _do_chores(self) -> bool:
         """Was there anything to do?"""

@@ -13,12 +13,12 @@ def rouse(clerk: Clerk) -> int:
     adrift = clerk.store.find(Adrift())
     parents = clerk.store.get([job.parent_id for job in adrift if job.parent_id is not None])
     now = clerk.store.now()
-    changes = [
-        family.resume(job)
-        if job.waits_for == WAITS_FOR_CHILDREN
-        else family.unhold(
+    unheld = [
+        family.unhold(
             job, parents.get(job.parent_id or 0), now=now, settings=clerk.settings(job.queue)
         )
         for job in adrift
+        if job.waits_for != WAITS_FOR_CHILDREN
     ]
-    return sum(receipt.ok for receipt in clerk.attempt(changes))
+    moved = sum(receipt.ok for receipt in clerk.attempt(unheld))
+    return moved + clerk.resume(job for job in adrift if job.waits_for == WAITS_FOR_CHILDREN)

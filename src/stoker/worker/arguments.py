@@ -34,6 +34,12 @@ class Codec(Protocol):
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         """The payload for a call; refuses arguments that do not fit."""
 
+    def encode_but(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], gap: object
+    ) -> tuple[bytes, str]:
+        """The payload for a call of which one argument is still to come, where `gap` stands; and
+        that argument's name."""
+
     def decode(self, payload: bytes) -> Call:
         """The call a payload stands for."""
 
@@ -80,18 +86,52 @@ class JsonCodec:
         self._check(payload)
         return payload
 
+    def encode_but(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], gap: object
+    ) -> tuple[bytes, str]:
+        try:
+            named = self._named(args, kwargs)
+        except TypeError as error:
+            raise self._refusal(args, kwargs, error) from error
+        gaps = [name for name, value in named.items() if value is gap]
+        if len(gaps) != 1:
+            raise BadInput(
+                f"one argument of the task {self._name!r} can be the result of the step before, "
+                f"given by itself; here are {len(gaps)}"
+            )
+        rest = {name: value for name, value in named.items() if value is not gap}
+        try:
+            payload = _ENCODE(rest)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise self._unfit(rest, error) from error
+        for name, value in rest.items():
+            self._check_one(name, value)
+        return payload, gaps[0]
+
     def _named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
         """The arguments by the names of their parameters."""
         return self._signature.bind(*args, **kwargs).arguments
+
+    def _check_one(self, name: str, value: object) -> None:
+        kinds = {field.name: field.type for field in msgspec.structs.fields(self._type)}
+        try:
+            msgspec.json.decode(_ENCODE(value), type=kinds[name])
+        except msgspec.MsgspecError as error:
+            raise BadInput(
+                f"the argument {name!r} does not fit the task {self._name!r}: {error}"
+            ) from error
 
     def _refusal(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], error: Exception
     ) -> BadInput:
         """What is wrong with a call: that it is none, or one of its values."""
         try:
-            culprit = _culprit(self._named(args, kwargs))
+            return self._unfit(self._named(args, kwargs), error)
         except TypeError as misfit:
             return BadInput(f"the task {self._name!r} cannot be called like this: {misfit}")
+
+    def _unfit(self, named: Mapping[str, Any], error: Exception) -> BadInput:
+        culprit = _culprit(named)
         return BadInput(f"{culprit} of the task {self._name!r} cannot travel as JSON: {error}")
 
     def _check(self, payload: bytes) -> Any:
@@ -162,6 +202,11 @@ class RawCodec:
         raise BadInput(
             f"the raw task {self._name!r} takes one {self._kind.__name__}, "
             f"not {type(content).__name__}"
+        )
+
+    def encode_but(self, *_: object) -> tuple[bytes, str]:
+        raise BadInput(
+            f"the raw task {self._name!r} cannot take the result of the step before, which is JSON"
         )
 
     def decode(self, payload: bytes) -> Call:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, overload
 
 import msgspec
 
+from stoker.desk.children import Children
+from stoker.desk.signing import callback_url
 from stoker.errors import BadInput, StokerError
 from stoker.kernel.duration import micros
 from stoker.kernel.facts import check
@@ -46,9 +48,10 @@ class Snoozed(Signal):
 class AwaitsReply(Signal):
     """The handler lets its job wait for an answer from outside."""
 
-    def __init__(self, key: str, timeout: int | None) -> None:
+    def __init__(self, key: str, timeout: int | None, meta: str | None = None) -> None:
         self.key = key
         self.timeout = timeout
+        self.meta = meta
 
 
 class Stopped(Signal):
@@ -151,6 +154,11 @@ class Context:
         jobs = [child if isinstance(child, Job) else child.job for child in children]
         return self._desk.intake.spawn(self.job, jobs)
 
+    @property
+    def children(self) -> Children:
+        """What became of this job's children, when it runs again after them."""
+        return Children(self._desk.store, self.job)
+
     def finish(self, result: object = None, *, within: object) -> None:
         """End the job in a transaction of the handler's own, on a connection to the store's
         database: what it has written and the end of the job are committed together.
@@ -200,6 +208,14 @@ class Context:
             raise AwaitsReply(key, None if timeout is None else micros(timeout))
         self._answered = key
         return msgspec.json.decode(self.job.reply, type=as_type)
+
+    def callback_url(self, key: str, *, within: Duration = "7d") -> str:
+        """A URL to send along with a request: whoever posts JSON there answers this key.
+
+        It is signed, and good for a while. The environment says which server takes the answers,
+        and its secret: STOKER_CALLBACK_URL and STOKER_CALLBACK_SECRET.
+        """
+        return callback_url(key, self._desk.store.now() + micros(within))
 
 
 _current: ContextVar[Context | None] = ContextVar("stoker_context", default=None)

@@ -26,6 +26,7 @@ from stoker.store.bell import Listener
 from stoker.store.rings import session_ring
 from stoker.worker.context import Context
 from stoker.worker.crews import Assignment, Crew
+from stoker.worker.doormen import KEPT_FOR, Lobby
 from stoker.worker.heart import Heart
 from stoker.worker.performing import PUT_OFF
 from stoker.worker.tasks import Definition, Tasks
@@ -60,6 +61,7 @@ class Ferry:
         self._crew_for = crew_for
         self._take_back = take_back
         self._heart = heart
+        self.lobby = Lobby(desk, free=self._free, wake_ferry=self.wake)
         self.in_hand: set[Assignment] = set()
         self.accepting = True
         self.finished = 0
@@ -86,6 +88,7 @@ class Ferry:
                 return
             self.in_hand.remove(assignment)
             self._outbox.append((assignment.context.job, outcome))
+        self.lobby.place_free()
         self._rouse()
 
     def decline(self) -> None:
@@ -129,7 +132,7 @@ class Ferry:
 
     def _go_back_and_forth(self, ear: Listener) -> None:
         troubles = 0
-        while not self._stopping or self._outbox:
+        while not self._stopping or self._outbox or self.lobby.pending:
             try:
                 if troubles and self.accepting:
                     self._adopt()
@@ -151,6 +154,7 @@ class Ferry:
         """Somebody rang: for a queue of ours, or for jobs here that are to be cancelled."""
         if not rung:
             return
+        self.lobby.wake(rung)
         if session_ring(self._heart.session) in rung:
             self._heart.look()
         if any(glob_matches(queue, name) for name in rung for queue in self._queues):
@@ -179,13 +183,22 @@ class Ferry:
         self.finished += len(cargo)
         self._pace.count(sum(not isinstance(outcome, Released) for _, outcome in cargo))
         self._hand_out(granted)
-        return bool(granted)
+        if granted:
+            self._due_at = 0  # a rate may have been used up
+        self.lobby.wake({job.queue for job, _ in cargo})
+        admitted = self.lobby.carry_out(self._heart.session, accepting=self.accepting)
+        self._hand_out(admitted)
+        return bool(granted or admitted)
 
     def _room(self) -> int:
         if not self.accepting or self._stopping:
             return 0
         wanted = self._concurrency + self._pace.ahead()
-        return max(0, min(wanted - len(self.in_hand), 1000))
+        return max(0, min(wanted - len(self.in_hand) - self.lobby.kept, 1000))
+
+    def _free(self) -> int:
+        """How many jobs more could run at once."""
+        return self._concurrency - len(self.in_hand) if self.accepting else 0
 
     def _exchange(self, told: list[tuple[Job, Outcome]]) -> list[Job]:
         room, session = self._room(), self._heart.session
@@ -194,6 +207,9 @@ class Ferry:
         desk = self._desk
         self._asked_at = desk.store.now()
         claims = [desk.dispatch.request(self._queues, room, session=session)] if room else []
+        claims = [claim for claim in claims if claim.queues]
+        if not claims and not told:
+            return []
         results, grants = desk.report.many(told, claims)
         for (job, outcome), result in zip(told, results, strict=True):
             if isinstance(result, StokerError):
@@ -280,16 +296,17 @@ class Ferry:
         if self._is_crowded():
             return 2 * _AHEAD_SECONDS
         if not self._room():
-            return _LONGEST_SLEEP
+            return KEPT_FOR if self.lobby.kept else _LONGEST_SLEEP
         due_at, now = self._next_due(), self._desk.store.now()
-        return _LONGEST_SLEEP if due_at is None else min(_LONGEST_SLEEP, (due_at - now) / 1e6)
+        if due_at is None:
+            return _LONGEST_SLEEP
+        return min(_LONGEST_SLEEP, max(0.0, (due_at - now) / 1e6))
 
     def _next_due(self) -> int | None:
         """Asked for again when a ring said that it has changed, or it has come. If a ring was lost
         the job is found with the next look, a little late."""
         if self._due_at is not None and self._due_at <= self._desk.store.now():
-            names = self._desk.dispatch.named(self._queues)
-            self._due_at = self._desk.store.next_due(names, after=self._asked_at)
+            self._due_at = self._desk.dispatch.next_due(self._queues, after=self._asked_at)
         return self._due_at
 
 

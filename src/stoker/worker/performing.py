@@ -164,7 +164,7 @@ class Performer:
         if isinstance(error, Snoozed):
             return Released(self._now() + error.delay)
         if isinstance(error, AwaitsReply):
-            return Awaits(error.key, error.timeout)
+            return Awaits(error.key, error.timeout, error.meta)
         failure = _with_evidence(error)
         job = context.job
         said = failure.message.partition("\n")[0]

@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from stoker.errors import BadInput
+from stoker.kernel.flow import CHAIN, GROUP
 from stoker.kernel.policy import PLAIN, Policy
 from stoker.worker.arguments import Codec, JsonCodec, RawCodec, context_parameter
 
@@ -79,6 +80,8 @@ class Tasks:
 
     def add(self, definition: Definition) -> None:
         """Make a task known; its name must be its own."""
+        if definition.name in (CHAIN, GROUP):
+            raise BadInput(f"{definition.name!r} is a name of Stoker's own; give the task another")
         known = self._by_name.get(definition.name)
         if known is not None and known.function is not definition.function:
             raise BadInput(f"there are two tasks called {definition.name!r}; give one a name=")

@@ -8,16 +8,20 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
 from stoker.desk import Desk
+from stoker.desk.throttle import Throttler
 from stoker.errors import BadInput, StokerError
+from stoker.kernel.glob import glob_matches
 from stoker.watch import give_up_turn
 from stoker.watch.rounds import Rounds
 from stoker.worker.context import StopReason
 from stoker.worker.crews import Assignment, Crew, LoopCrew, ThreadCrew
+from stoker.worker.doormen import Doorman
 from stoker.worker.ferry import Ferry
 from stoker.worker.heart import Heart, pause_between_beats
 from stoker.worker.performing import Middleware, Performer, stopped
@@ -75,11 +79,17 @@ class Worker:
         tasks: Tasks,
         settings: WorkerSettings,
         middleware: Sequence[Middleware] = (),
+        throttlers: Mapping[str, Throttler] = {},
     ) -> None:
         self.settings = settings
         self._desk = desk
         self._performer = Performer(desk.store.now, middleware)
         self._crews: dict[Place, Crew] = {}
+        self._throttlers = {
+            queue: throttler
+            for queue, throttler in throttlers.items()
+            if any(glob_matches(pattern, queue) for pattern in settings.queues)
+        }
         self._owner = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._trouble = threading.Event()
         self._heart = Heart(
@@ -99,6 +109,10 @@ class Worker:
             take_back=self._take_back,
             heart=self._heart,
         )
+        self._ferry.lobby.doormen += [
+            Doorman(desk, queue, throttler, self._owner)
+            for queue, throttler in self._throttlers.items()
+        ]
         self._over = threading.Event()
         self._threads: list[threading.Thread] = []
 
@@ -121,6 +135,10 @@ class Worker:
         self._ferry.listen()
         self._start("stoker-heart", self._heart.run)
         self._start("stoker-ferry", self._ferry.run)
+        for doorman in self._ferry.lobby.doormen:
+            # Not waited for in the end: nobody knows when its throttler comes back.
+            run = partial(doorman.run, self._ferry.lobby)
+            threading.Thread(target=run, name="stoker-doorman", daemon=True).start()
         if self.settings.chores:
             self._start("stoker-chores", self._do_chores)
 
@@ -145,6 +163,8 @@ class Worker:
             time.sleep(0.01)
 
     def _close(self) -> None:
+        for doorman in self._ferry.lobby.doormen:
+            doorman.stop()
         self._ferry.stop()
         self._heart.stop()
         self._over.set()
@@ -208,5 +228,6 @@ class Worker:
             "pid": os.getpid(),
             "queues": self.settings.queues,
             "concurrency": self.settings.concurrency,
+            "throttlers": sorted(self._throttlers),
         }
         return name, msgspec.json.encode(info).decode()

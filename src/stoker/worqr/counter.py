@@ -126,14 +126,16 @@ class Counter:
         for wish in wishes:
             if isinstance(wish, Taking):
                 wanted[wish] = wanted.get(wish, 0) + 1
-        claims = [
-            Claim((taking.queue,), limit, self._desk.clerk.token(), taking.session)
-            for taking, limit in wanted.items()
-        ]
+        claims = [self._claim(taking, limit) for taking, limit in wanted.items()]
         ended, grants = self._desk.announced.report_each(endings, claims)
-        taken = {taking: _jobs(grant) for taking, grant in zip(wanted, grants, strict=True)}
+        granted = [grant and self._desk.dispatch.granted(grant) for grant in grants]
+        taken = {taking: _jobs(grant) for taking, grant in zip(wanted, granted, strict=True)}
         results = iter(ended)
         return [next(results) if isinstance(wish, Ending) else next(taken[wish]) for wish in wishes]
+
+    def _claim(self, taking: Taking, limit: int) -> Claim:
+        queues = self._desk.dispatch.opening.claimable([taking.queue])
+        return Claim(queues, limit, self._desk.clerk.token(), taking.session)
 
     def _settle(self, errands: Sequence[_Errand], results: Sequence[Any]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is gone, and nobody waits

@@ -170,6 +170,18 @@ def test_the_second_of_two_results_decided_on_one_copy_is_not_written(
     assert seen(desk, job.id).result == b"first"
 
 
+def test_results_are_not_mixed_up_when_one_report_among_many_is_stale(
+    desk: Desk, store: Store
+) -> None:
+    ids = [put(desk) for _ in range(4)]
+    jobs = desk.dispatch.claim(["q"], 4)
+    store.transact([finish(jobs[1], b"first")])
+    answer = store.transact([finish(job, str(job.id).encode()) for job in jobs])
+    assert [receipt.ok for receipt in answer.receipts] == [True, False, True, True]
+    results = [seen(desk, job_id).result for job_id in ids]
+    assert results == [str(ids[0]).encode(), b"first", *(str(i).encode() for i in ids[2:])]
+
+
 def test_a_change_may_build_on_the_one_before_it(desk: Desk, store: Store) -> None:
     job = seen(desk, put(desk))
     later = msgspec.structs.replace(job, revision=job.revision + 1)

@@ -256,3 +256,10 @@ def test_a_deleted_job_stays_deleted(desk: Desk) -> None:
     desk.control.delete(job_id)
     with pytest.raises(NotFound):
         desk.control.delete(job_id)
+
+
+def test_what_was_changed_while_it_waited_is_what_the_worker_gets(desk: Desk) -> None:
+    job_id = put(desk)
+    desk.control.edit(job_id, {"weight": 2000})
+    job = take(desk)
+    assert (job.id, job.weight, job.revision) == (job_id, 2000, 2)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stoker.desk import Desk, Reply
-from stoker.errors import BadInput, LeaseLost
+from stoker.errors import BadInput, Duplicate, LeaseLost
 from stoker.kernel.change import Change, Note, NoteWrite
 from stoker.kernel.job import Job, State
 from stoker.kernel.outcome import Awaits
@@ -230,6 +230,43 @@ def test_an_answer_with_another_key_wakes_nobody(desk: Desk, store: Store) -> No
     assert snapshot(store) == before
 
 
+def test_an_answer_that_its_sender_sends_again_is_not_taken_twice(
+    desk: Desk, clock: VirtualClock
+) -> None:
+    asking(desk)
+    assert desk.control.reply("k", b"1", once="message 7") is Reply.DELIVERED
+    again = desk.report.wait(take(desk), Awaits("k"))
+    assert desk.control.reply("k", b"1", once="message 7") is Reply.REPEATED
+    assert state(desk, again.id) is State.WAITING
+    clock.now += 10 * MINUTE - 1
+    assert desk.control.reply("k", b"1", once="message 7") is Reply.REPEATED
+    assert desk.control.reply("k", b"2", once="message 8") is Reply.DELIVERED
+
+
+def test_an_early_answer_that_is_sent_again_is_not_kept_again(desk: Desk) -> None:
+    first, second = running(desk), running(desk)
+    assert desk.control.reply("k", b"1", once="message 7") is Reply.KEPT
+    desk.report.wait(first, Awaits("k"))
+    assert desk.control.reply("k", b"1", once="message 7") is Reply.REPEATED
+    assert desk.report.wait(second, Awaits("k")).state is State.WAITING
+
+
+def test_of_two_doors_that_bring_the_same_answer_one_is_told_it_was_repeated(
+    desk: Desk, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = asking(desk), asking(desk)
+    look = store.find
+
+    def overtaken(query: Query) -> list[Job]:
+        monkeypatch.setattr(store, "find", look)
+        assert desk.control.reply("k", b"1", once="message 7") is Reply.DELIVERED
+        return look(query)
+
+    monkeypatch.setattr(store, "find", overtaken)
+    assert desk.control.reply("k", b"1", once="message 7") is Reply.REPEATED
+    assert (state(desk, first.id), state(desk, second.id)) == (State.QUEUED, State.WAITING)
+
+
 # -- waiting -------------------------------------------------------------------------------
 
 
@@ -238,6 +275,24 @@ def test_a_question_without_a_key_is_refused(desk: Desk) -> None:
     with pytest.raises(BadInput, match="cannot be empty"):
         desk.report.wait(job, Awaits(""))
     assert desk.report.finish(job).state is State.FINISHED
+
+
+def test_a_question_may_leave_a_remark_whether_its_answer_is_there_or_not(desk: Desk) -> None:
+    first, second = running(desk), running(desk)
+    desk.control.reply("early", b"1")
+    assert desk.report.wait(first, Awaits("k", meta="asked")).meta == "asked"
+    assert desk.report.wait(second, Awaits("early", meta="asked, too")).meta == "asked, too"
+
+
+def test_a_running_job_may_find_out_its_unique_key(desk: Desk) -> None:
+    first, second = running(desk, unique_key="first"), running(desk)
+    renamed = desk.report.rename(first, "found out")
+    put(desk, unique_key="first")
+    with pytest.raises(Duplicate) as refused:
+        desk.report.rename(second, "found out")
+    assert refused.value.existing_id == first.id
+    assert desk.report.finish(renamed).state is State.FINISHED
+    assert desk.report.rename(second, "found out").unique_key == "found out"
 
 
 def test_a_job_to_be_cancelled_does_not_begin_to_wait(desk: Desk) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -14,6 +15,7 @@ from stoker.kernel.change import Change, Write
 from stoker.kernel.job import Job, State
 from stoker.kernel.outcome import Finished
 from stoker.kernel.queue import QueueSettings
+from stoker.kernel.rate import parse_rate
 from stoker.store import Filter
 from stoker.store.postgres import PostgresStore
 from tests.store.sqlite.process import Process
@@ -93,6 +95,51 @@ def test_limits_hold_however_many_claim_at_once(url: str) -> None:
     assert max(most) <= 6000
     assert store.survey(["q"])[0].used == 0
     store.close()
+
+
+SHARED = """
+from stoker.store.open import open_store
+desk = Desk(open_store(sys.argv[1]))
+say("ready")
+wait_for_a_word()
+queue, most, done = sys.argv[2], 0, 0
+while done < 40:
+    jobs = desk.dispatch.claim([queue], 2)
+    views = desk.store.survey(["p", "q"])  # one statement: one and the same moment
+    most = max(most, sum(view.used for view in views))
+    for job in jobs:
+        desk.report.finish(job)
+    done = sum(view.counts[State.FINISHED] for view in views if view.name == queue)
+say(str(most))
+"""
+
+
+def test_a_limit_of_several_queues_holds_however_many_claim_at_once(url: str) -> None:
+    store = PostgresStore(url)
+    desk = Desk(store)
+    desk.control.configure("outer", QueueSettings(capacity=2, rate=parse_rate("1000 per second")))
+    for queue in "pq":
+        desk.control.configure(queue, QueueSettings(within="outer", fair=queue == "p"))
+        desk.intake.enqueue_many([Job(queue, key="ab"[n % 2]) for n in range(40)])
+    with ThreadPoolExecutor() as pool:
+        words = list(pool.map(lambda queue: in_processes(SHARED, 2, url, queue), "pq"))
+    assert max(int(word) for said in words for word in said) <= 2000
+    assert [view.used for view in store.survey(["p", "q"])] == [0, 0]
+    store.close()
+
+
+def test_a_job_that_somebody_else_has_taken_meanwhile_is_not_charged(
+    store: PostgresStore, connection: psycopg.Connection
+) -> None:
+    desk = Desk(store)
+    desk.control.configure("q", QueueSettings(fair=True, key_rate=parse_rate("1 per minute")))
+    first, second = desk.intake.enqueue_many([Job("q", key="k"), Job("q", key="l")])
+    with connection.transaction():
+        held = f'SELECT FROM "{store.address.schema}".job WHERE id = %s FOR UPDATE'
+        connection.execute(held, [first.id])
+        assert [job.id for job in desk.dispatch.claim(["q"], 5)] == [second.id]
+    assert store.flows("q", ["=k", "=l"]).keys() == {"=l"}
+    assert [job.id for job in desk.dispatch.claim(["q"], 5)] == [first.id]
 
 
 def test_a_limit_that_is_set_while_others_claim_holds_from_then_on(url: str) -> None:

@@ -16,6 +16,7 @@ from stoker.kernel.change import Change, Copies
 from stoker.kernel.job import Job
 from stoker.kernel.outcome import Finished
 from stoker.kernel.queue import QueueSettings
+from stoker.kernel.rate import parse_rate
 from stoker.store import Adrift, Forgettable, Lost
 from stoker.store.postgres import PostgresStore
 from tests.engines import START
@@ -81,6 +82,65 @@ def many_kept(desk: Desk, count: int) -> None:
     fill(desk, 200)
 
 
+def fill_keys(desk: Desk, count: int, **facts: Any) -> None:
+    """So many jobs, each of another key."""
+    desk.intake.enqueue_many(
+        [Job("q", **{"due_at": START, "key": f"{n}", **facts}) for n in range(count)]
+    )
+
+
+def hear_the_news(desk: Desk) -> None:
+    """Claims hear of so many lanes at once, and no more."""
+    for _ in range(3):
+        assert len(desk.dispatch.claim(["q"], 1)) == 1
+
+
+def many_keys(desk: Desk, count: int) -> None:
+    desk.control.configure("q", QueueSettings(key_capacity=1000))
+    fill_keys(desk, count)
+    hear_the_news(desk)
+
+
+def many_full_keys(desk: Desk, count: int) -> None:
+    desk.control.configure("q", QueueSettings(key_capacity=1))
+    fill_keys(desk, count)
+    start_all(desk)
+    fill_keys(desk, count, rank=-1)
+    assert desk.dispatch.claim(["q"], 10) == []  # who shuts the lanes
+    fill(desk, 200)
+    hear_the_news(desk)
+
+
+def many_keys_over_their_rate(desk: Desk, count: int) -> None:
+    desk.control.configure("q", QueueSettings(key_rate=parse_rate("1 per 30d")))
+    fill_keys(desk, count)
+    start_all(desk)
+    fill_keys(desk, count, rank=-1)
+    assert desk.dispatch.claim(["q"], 10) == []  # who puts the lanes to sleep
+    fill(desk, 200)
+    hear_the_news(desk)
+
+
+def many_who_take_turns(desk: Desk, count: int) -> None:
+    desk.control.configure("q", QueueSettings(fair=True))
+    fill_keys(desk, count)
+    hear_the_news(desk)
+
+
+def many_turns_that_are_not_due(desk: Desk, count: int) -> None:
+    desk.control.configure("q", QueueSettings(fair=True))
+    fill_keys(desk, count, due_at=START + DAY)
+    fill(desk, 200)
+    hear_the_news(desk)
+
+
+def many_of_a_full_task(desk: Desk, count: int) -> None:
+    desk.control.configure("q", QueueSettings(tasks={"t": 1}))
+    fill_keys(desk, count, name="t", rank=-1)
+    fill(desk, 200)
+    hear_the_news(desk)
+
+
 # -- what is done --------------------------------------------------------------------------
 
 
@@ -133,6 +193,12 @@ CASES = [
     Case(many_delayed_in_front, (claim_ten, ask_for_the_next_due)),
     Case(many_behind_a_full_key, (claim_ten,)),
     Case(many_behind_a_full_queue, (claim_ten,)),
+    Case(many_keys, (claim_ten, claim_and_finish, ask_for_the_next_due)),
+    Case(many_full_keys, (claim_ten,)),
+    Case(many_keys_over_their_rate, (claim_ten,)),
+    Case(many_who_take_turns, (claim_ten, claim_and_finish)),
+    Case(many_turns_that_are_not_due, (claim_ten, ask_for_the_next_due)),
+    Case(many_of_a_full_task, (claim_ten,)),
     Case(many_running, (look_for_the_lost, look_for_trouble, claim_and_finish)),
     Case(many_kept, (look_for_the_old, look_for_the_adrift, look_for_trouble)),
 ]
@@ -160,10 +226,11 @@ def costs(store: PostgresStore, case: Case, connection: psycopg.Connection) -> d
 
 
 def vacuum(store: PostgresStore, connection: psycopg.Connection) -> None:
-    """Have the table tidied and counted, if need be again: the server may be at it by itself."""
+    """Have the tables tidied and counted, if need be again: the server may be at it by itself."""
     for _ in range(100):
         with suppress(psycopg.errors.InternalError_):
-            connection.execute(f'VACUUM ANALYZE "{store.address.schema}".job')
+            for table in ("job", "head", "news"):
+                connection.execute(f'VACUUM ANALYZE "{store.address.schema}".{table}')
             return
     raise AssertionError("the server's own vacuum never ends")
 

@@ -7,7 +7,9 @@ import pytest
 
 from stoker.desk import Desk
 from stoker.kernel.job import Job
+from stoker.kernel.outcome import Finished
 from stoker.kernel.queue import QueueSettings
+from stoker.kernel.rate import parse_rate
 from stoker.store.postgres import PostgresStore
 from tests.engines import VirtualClock
 from tests.store.postgres.watching import Plan, nodes, overheard
@@ -21,6 +23,8 @@ MAY_BE_SCANNED = {
     "lock": "one row a chore",
     "note": "kept replies, a minute each",
     "head": "one row a lane, and only when all of a queue is asked for",
+    "flow": "one row a key with a rate, and only to forget those that are past",
+    "turn": "one row a key in fair queues, and only to forget those that count for nothing",
     "stoker_version": "one row",
     "job_id": "one row",
 }
@@ -36,7 +40,7 @@ def used(plans: list[Plan], table: str = "job") -> set[str]:
     """Indexes by which rows were found."""
     steps = [step for plan in plans for step in nodes(plan["Plan"])]
     names = {step["Index Name"] for step in steps if "Index Name" in step}
-    return {name for name in names if name.startswith(f"{table}_")}
+    return {name for name in names if name.startswith(table)}
 
 
 def searches(plans: list[Plan], index: str) -> list[str]:
@@ -87,11 +91,45 @@ def test_a_claim_from_a_limited_queue_goes_by_the_heads_of_its_lanes(fresh: Post
         <= {
             "job_laned",
             "job_holding",
+            "job_holding_task",
             "job_ready",
+            "job_free",
             "job_pkey",
         }
     )
     assert "head_open" in used(plans, "head")
+
+
+POLICIES = {
+    "tasks": (QueueSettings(tasks={"t": 50}), {"job_holding_task"}),
+    "turns": (QueueSettings(fair=True), {"turn_pkey"}),
+    "rates": (
+        QueueSettings(key_rate=parse_rate("9 per day"), rate=parse_rate("900/d")),
+        {"flow_pkey"},
+    ),
+    "shares": (QueueSettings(capacity=900, shares={"1": 50}, lend=True), {"job_holding"}),
+    "ageing": (QueueSettings(ageing=1000), {"job_ready"}),
+    "sharing": (QueueSettings(within="outer"), {"queue_within"}),
+}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_claim_with_care_goes_by_indexes_all_the_way(fresh: PostgresStore, policy: str) -> None:
+    settings, wanted = POLICIES[policy]
+    desk = desk_at(fresh)
+    desk.control.configure("outer", QueueSettings(capacity=500))
+    desk.control.configure("q", settings)
+    jobs = [Job("q", "tu"[n % 2], key=f"{n % 50}" if n % 7 else None) for n in range(400)]
+    desk.intake.enqueue_many(jobs)
+    taken = desk.dispatch.claim(["q"], 20)
+    with overheard(fresh, nested=True) as plans:
+        request = desk.dispatch.request(["q"], 20)
+        _, grants = desk.report.many([(job, Finished()) for job in taken], [request])
+    assert len(grants[0] or ()) == 20
+    assert scanned(plans) <= {"queue", "delta", "news", "note"}
+    assert used(plans, "") >= wanted
+    assert "head_open" in used(plans, "head")
+    assert all("queue =" in search for search in searches(plans, "head_open"))
 
 
 def test_a_report_goes_by_the_ids(fresh: PostgresStore) -> None:

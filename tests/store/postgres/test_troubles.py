@@ -151,7 +151,7 @@ def test_a_row_that_somebody_holds_for_too_long_is_told(
 ) -> None:
     desk = Desk(store)
     job = desk.intake.enqueue(Job("q"))
-    monkeypatch.setattr("stoker.store.postgres.driver._BEGIN", "BEGIN; SET LOCAL lock_timeout = 50")
+    monkeypatch.setattr("stoker.store.postgres.driver._PATIENTLY", "SET LOCAL lock_timeout = 50")
     with connection.transaction():
         connection.execute(f'SELECT FROM "{store.address.schema}".job FOR UPDATE')
         with pytest.raises(StoreLocked, match="end the transaction that holds"):
@@ -202,9 +202,10 @@ def test_a_claim_whose_answer_was_lost_is_found_by_its_session(url: str, server:
         desk = Desk(store)
         desk.intake.enqueue(Job("q"))
         session = desk.dispatch.open_session(ttl=60_000_000)
+        request = desk.dispatch.request(["q"], 1, session=session)
         wire.swallowing = True
         with pytest.raises(StoreUnavailable):
-            desk.dispatch.claim(["q"], session=session)
+            store.transact([], [request])
         wire.swallowing = False
         (job,) = store.find(Filter(session=session))
         assert desk.report.finish(job).state is State.FINISHED

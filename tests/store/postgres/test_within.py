@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager
 from importlib.util import find_spec
 from typing import Any
 
@@ -458,4 +458,25 @@ def test_a_job_is_placed_by_the_settings_of_its_queue(store: Any, server: Server
             [Job("q", key="k", rank=n, due_at=START - 9 + n, policy=policy) for n in (3, 1, 2)],
         )
     assert [job.rank for job in desk.dispatch.claim(["q"], 5)] == [1]
+    assert_books_balance(store)
+
+
+def test_a_job_of_a_limited_task_finds_its_lane_and_makes_room_when_it_ends(
+    store: Any, server: Server
+) -> None:
+    desk = desk_at(store)
+    desk.control.configure("q", QueueSettings(tasks={"t": 1}, within="outer"))
+    desk.control.configure("p", QueueSettings(within="outer"))
+    with psycopg.connect(server.url()) as connection:
+        jobs = [Job("q", "t", key=key) for key in ("a", None)]
+        first, second = desk.intake.enqueue_within(connection, jobs)
+    (job,) = desk.dispatch.claim(["q"], 5)
+    assert job.id == first.id
+    with closing(store.bell.listen()) as ear:
+        with psycopg.connect(server.url()) as connection:
+            desk.report.finish_within(connection, job)
+        heard: set[str] = set()
+        while not heard >= {"q", "p", "outer"}:
+            heard |= ear.wait(10)
+    assert [job.id for job in desk.dispatch.claim(["q"], 5)] == [second.id]
     assert_books_balance(store)

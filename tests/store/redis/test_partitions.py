@@ -15,6 +15,7 @@ from stoker.kernel.job import Job, State, partition_of
 from stoker.kernel.outcome import Awaits, Finished
 from stoker.kernel.policy import Policy
 from stoker.kernel.queue import QueueSettings
+from stoker.kernel.rate import parse_rate
 from stoker.store import Adrift, Filter, Forgettable, Lost
 from stoker.store.redis import RedisStore
 from stoker.store.seal import UNSEALED, Seal, sealed
@@ -287,6 +288,69 @@ def test_a_limited_queue_and_a_name_can_disagree(desk: Desk) -> None:
     name = next(f"u{n}" for n in range(100) if home_of(desk, "unique", f"u{n}") != queue)
     with pytest.raises(BadInput, match="the limited queue 'narrow' lives in partition"):
         put(desk, "narrow", unique_key=name)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        QueueSettings(tasks={"t": 2}),
+        QueueSettings(rate=parse_rate("2 per minute")),
+        QueueSettings(fair=True),
+        QueueSettings(ageing=SECOND),
+    ],
+    ids=["tasks", "rate", "fair", "ageing"],
+)
+def test_jobs_that_have_to_be_walked_with_care_live_together(
+    desk: Desk, settings: QueueSettings
+) -> None:
+    desk.control.configure("narrow", settings)
+    ids = [put(desk, "narrow", name="t", key=str(n)) for n in range(8)]
+    assert len(homes(ids)) == 1
+    assert len(desk.dispatch.claim(["narrow"], 12)) == (
+        8 if settings.fair or settings.ageing else 2
+    )
+
+
+def test_queues_within_another_live_with_it_and_share_its_limits(desk: Desk) -> None:
+    inner = [f"inner{n}" for n in range(6)]
+    desk.control.configure("outer", QueueSettings(capacity=3, rate=parse_rate("4 per minute")))
+    for name in inner:
+        desk.control.configure(name, QueueSettings(within="outer"))
+    ids = [put(desk, name) for name in ("outer", *inner)]
+    assert homes(ids) == {desk.store._jobs._homes.of_queue("outer"): 7}  # type: ignore[attr-defined]
+    jobs = desk.dispatch.claim([*inner, "outer"], 12)
+    assert [job.id for job in jobs] == ids[:3]
+    for job in jobs:
+        desk.report.finish(job)
+    assert len(desk.dispatch.claim([*inner, "outer"], 12)) == 1
+    assert list(desk.store.flows("outer", ["", "=k"])) == [""]
+
+
+def test_producers_who_have_not_heard_that_a_queue_moved_within_another_are_shown_the_way(
+    desk: Desk, server: Server, store: RedisStore, clock: VirtualClock
+) -> None:
+    other = Desk(RedisStore(server.url(store.options.prefix, partitions=PARTITIONS), clock=clock))
+    put(other)
+    other.report.finish(take(other))
+    desk.control.configure("q", QueueSettings(within="outer"))
+    ids = [put(other) for _ in range(8)]
+    assert homes(ids) == {store._jobs._homes.of_queue("outer"): 8}  # type: ignore[union-attr]
+    other.store.close()
+
+
+def test_a_queue_with_jobs_elsewhere_cannot_move_within_another(desk: Desk) -> None:
+    desk.control.configure("q", QueueSettings(capacity=1))
+    here = desk.store._jobs._homes.of_queue("q")  # type: ignore[attr-defined]
+    outer = next(f"o{n}" for n in range(100) if home_of_queue(desk, f"o{n}") != here)
+    put(desk)
+    with pytest.raises(Refused, match="in another one than its limit is kept in"):
+        desk.control.configure("q", QueueSettings(within=outer))
+    assert desk.store.survey(["q"])[0].settings == QueueSettings(capacity=1)
+    assert partition_of(put(desk)) == here
+
+
+def home_of_queue(desk: Desk, queue: str) -> int:
+    return desk.store._jobs._homes.of_queue(queue)  # type: ignore[attr-defined, no-any-return]
 
 
 def test_settings_hold_in_all_partitions(desk: Desk) -> None:

@@ -10,6 +10,7 @@ import pytest
 from stoker.desk import Desk
 from stoker.kernel.job import Job, State
 from stoker.kernel.queue import QueueSettings, Retention
+from stoker.kernel.rate import parse_rate
 from stoker.store import Filter
 from stoker.store.redis import RedisStore
 from stoker.watch import run_chores
@@ -117,6 +118,24 @@ def test_jobs_that_are_not_kept_leave_nothing_at_once(
         desk.report.finish(take(desk))
     store.tidy()
     assert keys(server, prefix) == FIXED | {"queues", "q:q"}
+
+
+def test_limits_leave_nothing_behind_when_the_jobs_are_gone(
+    server: Server, prefix: str, store: RedisStore, clock: VirtualClock
+) -> None:
+    desk = Desk(store)
+    hour = parse_rate("20 per hour")
+    limits: dict[str, Any] = {"rate": hour, "key_rate": hour, "tasks": {"t": 20}, "fair": True}
+    desk.control.configure("q", QueueSettings(retention=Retention(finished=0), **limits))
+    for number in range(30):
+        put(desk, key=str(number), name="t", due_at=clock.now + number % 2 * SECOND)
+    while jobs := desk.dispatch.claim(["q"], 30):
+        for job in jobs:
+            desk.report.finish(job)
+        clock.pass_(4000)
+    desk.control.configure("q", QueueSettings())
+    store.tidy()
+    assert {key for key in keys(server, prefix) if not key.startswith("m:")} == FIXED
 
 
 def test_no_key_grows_with_the_jobs_but_the_line_they_stand_in(

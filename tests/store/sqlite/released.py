@@ -28,7 +28,8 @@ SAMPLES = {
     INSERT INTO job (id, queue, name, payload, state, bucket, second, due_at,
             created_at, scheduled_at, key, lane)
         VALUES (2, 1, 'keyed', x'32', 0, 0, 0, 20, 20, 20, 'k', '=k');
-    INSERT INTO head (queue, lane, bucket, due_at, second, job) VALUES (1, '=k', 0, 20, 0, 2);
+    INSERT INTO head (queue, lane, bucket, kind, turn, due_at, second, job)
+        VALUES (1, '=k', 0, '', 0, 20, 0, 2);
     INSERT INTO job (id, queue, name, payload, state, bucket, second, due_at,
             created_at, scheduled_at, attempt, revision, token, session, started_at)
         VALUES (3, 1, 'running', x'33', 1, 0, 0, 30, 30, 30, 1, 1, 99, 77, 31);

@@ -14,6 +14,7 @@ from stoker.desk import Desk
 from stoker.kernel.change import Change
 from stoker.kernel.job import Job
 from stoker.kernel.queue import QueueSettings
+from stoker.kernel.rate import parse_rate
 from stoker.store import Adrift, Forgettable, Lost
 from stoker.store.sqlite import SqliteStore
 from stoker.store.sqlite.driver import Sync
@@ -71,6 +72,34 @@ def many_behind_a_full_queue(desk: Desk, count: int) -> None:
 def many_lanes(desk: Desk, count: int) -> None:
     lanes = [Job("q", due_at=START - count + n, key=f"key-{n}") for n in range(count)]
     desk.store.transact([Change(inserts=tuple(lanes * 3))])
+
+
+def many_keys_over_their_rate(desk: Desk, count: int) -> None:
+    desk.control.configure("q", QueueSettings(key_rate=parse_rate("1 per hour")))
+    keys = [Job("q", due_at=START - DAY + n, key=f"key-{n}") for n in range(count)]
+    desk.store.transact([Change(inserts=tuple(keys * 2))])
+    start_all(desk)
+    fill(desk, 100)
+
+
+def many_of_a_full_task(desk: Desk, count: int) -> None:
+    desk.control.configure("q", QueueSettings(tasks={"t": 1}))
+    jobs = [Job("q", "t", due_at=START - DAY + n, key=f"key-{n}") for n in range(count)]
+    desk.store.transact([Change(inserts=tuple(jobs))])
+    start_all(desk)
+    fill(desk, 100)
+
+
+def many_who_take_turns(desk: Desk, count: int) -> None:
+    desk.control.configure("q", QueueSettings(fair=True))
+    many_lanes(desk, count)
+
+
+def many_turns_that_are_not_due(desk: Desk, count: int) -> None:
+    desk.control.configure("q", QueueSettings(fair=True))
+    jobs = [Job("q", due_at=START + DAY, key=f"key-{n}") for n in range(count)]
+    desk.store.transact([Change(inserts=tuple(jobs))])
+    fill(desk, 100)
 
 
 def many_other_queues(desk: Desk, count: int) -> None:
@@ -158,6 +187,11 @@ CASES = [
     Case(many_behind_a_full_key, claim_ten, 10, 50_000),
     Case(many_behind_a_full_queue, claim_ten, 10, 50_000),
     Case(many_lanes, claim_ten, 20, 1000),
+    Case(many_keys_over_their_rate, claim_ten, 10, 1000),
+    Case(many_of_a_full_task, claim_ten, 10, 1000),
+    Case(many_who_take_turns, claim_ten, 20, 1000),
+    Case(many_turns_that_are_not_due, claim_ten, 10, 1000),
+    Case(many_turns_that_are_not_due, ask_for_the_next_due, 10, 1000),
     Case(many_other_queues, claim_ten, 10, 1000),
     Case(many_running, look_for_the_lost, 100, 20_000),
     Case(many_running, look_for_trouble, 100, 5000),

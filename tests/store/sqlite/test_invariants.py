@@ -29,7 +29,6 @@ CONTRADICTIONS = {
     "cancelled >= 0": "UPDATE queue SET cancelled = -1",
     "used >= 0": "UPDATE queue SET used = -1",
     "laned >= 0": "UPDATE queue SET laned = -1",
-    "used > 0": "INSERT INTO key_use (queue, key, used) VALUES (1, 'k', 0)",
 }
 
 MORE_CONTRADICTIONS = [

@@ -23,6 +23,7 @@ from tests.store.sqlite.connections import reader, writer
 PACKAGE = "stoker.store.sqlite.sql"
 
 BY_ID = "SEARCH job USING INTEGER PRIMARY KEY (rowid=?)"
+OPEN_HEADS = "SEARCH head USING COVERING INDEX head_open (queue=? AND kind=?"
 IN_LANE = "SEARCH job USING INDEX job_laned (queue=? AND lane=? AND bucket=?"
 
 HOT = {
@@ -33,10 +34,9 @@ HOT = {
         "SEARCH job USING COVERING INDEX job_laned (queue=? AND lane=? AND bucket>?)"
     ],
     "due_in_lane": [f"{IN_LANE} AND (due_at,second)>(?,?) AND due_at<?)"],
-    "next_bucket_of_heads": ["SEARCH head USING COVERING INDEX head_open (queue=? AND bucket>?)"],
-    "heads_in_bucket": [
-        "SEARCH head USING COVERING INDEX head_open (queue=? AND bucket=? AND due_at<?)"
-    ],
+    "next_bucket_of_heads": [f"{OPEN_HEADS} AND bucket>?)"],
+    "heads_in_bucket": [f"{OPEN_HEADS} AND bucket=? AND turn=? AND due_at<?)", BY_ID],
+    "heads_by_turn": [f"{OPEN_HEADS} AND bucket=?)", BY_ID],
     "job": [BY_ID],
     "start": [BY_ID, "LIST SUBQUERY 1", "SCAN json_each VIRTUAL TABLE INDEX 1:"],
     "alive": ["SEARCH session USING INTEGER PRIMARY KEY (rowid=?)"],
@@ -50,10 +50,15 @@ HOT = {
     "note_revision": ["SEARCH note USING PRIMARY KEY (key=?)"],
     # the books
     "queue_by_name": ["SEARCH queue USING INDEX sqlite_autoindex_queue_1 (name=?)"],
-    "key_use": ["SEARCH key_use USING PRIMARY KEY (queue=? AND key=?)"],
-    "foremost": ["SEARCH job USING COVERING INDEX job_laned (queue=? AND lane=? AND bucket=?)"],
-    "shut_lane": ["SEARCH head USING PRIMARY KEY (queue=? AND lane=? AND bucket>?)"],
+    "use": ["SEARCH use USING PRIMARY KEY (queue=? AND meter=?)"],
+    "served": ["SEARCH served USING PRIMARY KEY (queue=? AND party=?)"],
+    "members": ["SEARCH queue USING INDEX queue_within (within=?)"],
+    "write_head": ["SEARCH job USING COVERING INDEX job_laned (queue=? AND lane=? AND bucket=?)"],
     "open_lane": ["SEARCH head USING PRIMARY KEY (queue=? AND lane=?)"],
+    "wake_lanes": ["SEARCH head USING INDEX head_asleep (queue=? AND wakes_at<?)"],
+    "write_turn": ["SEARCH head USING PRIMARY KEY (queue=? AND lane=?)"],
+    "level_turns": ["SEARCH head USING INDEX head_turn (queue=? AND turn>? AND turn<?)"],
+    "forget_served": ["SEARCH served USING COVERING INDEX served_turn (queue=? AND turn<?)"],
     # looking, every few seconds
     "overdue_of": ["SEARCH job USING COVERING INDEX job_running (session=? AND until<?)"],
     "overdue_unbound": ["SEARCH job USING COVERING INDEX job_running (session=? AND until<?)"],
@@ -77,7 +82,9 @@ MAY_BE_SCANNED = {
     "CONSTANT": "no table at all",
     "holder": "one row a session that holds leases, each found by a search",
     "rung": "one row a bucket of a queue, each found by a search",
-    "lane_rung": "one row a bucket of a queue's lanes, each found by a search",
+    "held": "what runs, when a queue is given its first limit",
+    "flow": "one row a meter that counts still",
+    "served": "one row a key that has just been served",
     "family": "one row a parent with held children, each found by a search",
     "queue": "a few hundred rows with their counters",
     "policy": "a thousand rows at most",
@@ -88,9 +95,11 @@ MAY_BE_SCANNED = {
 
 MAY_SCAN_AN_INDEX_OF_JOBS = {
     "job_adrift": "it holds none but those that are asked for",
+    "job_running": "what runs, when a task is given a limit",
 }
 
 MAY_SORT = {
+    "count_use": "what runs, by key, when a queue is given its first limit",
     "held_by": "what one dead session held, so that the oldest are recovered first",
 }
 

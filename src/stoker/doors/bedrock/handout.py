@@ -82,7 +82,7 @@ class Issue:
         rests = [asks[i]._replace(wanted=asks[i].wanted - len(taken[i])) for i in short]
         tokens = [claims[i].token for i in short]
         again = [
-            Claim(self._desk.dispatch.named(rest.queues), rest.wanted, token)
+            Claim(self._desk.dispatch.request(rest.queues, rest.wanted).queues, rest.wanted, token)
             for rest, token in zip(rests, tokens, strict=True)
         ]
         return self._started(rests, again)
@@ -104,8 +104,7 @@ class Issue:
             handouts = [self._handed(job) for job in jobs]
             due = None
             if ask.waits and len(jobs) < ask.wanted:
-                names = self._desk.dispatch.named(ask.queues)
-                due = self._desk.store.next_due(names, after=asked_at)
+                due = self._desk.dispatch.next_due(ask.queues, asked_at)
         except Exception as error:  # noqa: BLE001 - told to those who asked
             self._in_doubt.add(claim.token)
             return error

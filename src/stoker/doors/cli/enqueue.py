@@ -19,6 +19,7 @@ from stoker.doors.cli.words import SECOND, jobs_text, read_arguments, read_json,
 from stoker.errors import BadInput
 from stoker.kernel.duration import micros
 from stoker.kernel.job import Format, Job
+from stoker.kernel.pacing import pace_of
 
 if TYPE_CHECKING:
     from stoker.client import Call, Stoker
@@ -41,6 +42,11 @@ if TYPE_CHECKING:
 @click.option("--rank", metavar="N", default=0, show_default=True, help="Lower runs first.")
 @click.option("--key", metavar="KEY", help="Whom it is for: tenant, region, server.")
 @click.option("--unique", metavar="KEY", help="Not if a live job of this name has the same key.")
+@click.option("--once-per", metavar="TIME", help="Only the first of its --unique in this time.")
+@click.option(
+    "--debounce", metavar="TIME", help="Only the last of its --unique, when quiet so long."
+)
+@click.option("--at-most", metavar="TIME", help="How long --debounce may put it off.")
 @click.option("--payload", metavar="DATA", help="The payload as it is; @FILE or - for stdin.")
 @click.option("--raw", is_flag=True, help="The payload is bytes, no JSON.")
 @click.option(
@@ -75,6 +81,8 @@ def enqueue(
     """
     if timeout is not None and not wait:
         raise BadInput("--timeout is for --wait; say both, or leave it out")
+    if count > 1 and (said["once_per"] or said["debounce"]):
+        raise BadInput("--once-per and --debounce make one job of many calls; leave out --count")
     due_at = _due_at(here, said)
     if here.task_names():
         placements = _by_task(here.stoker(), name, count, due_at, said)
@@ -95,6 +103,9 @@ def _by_task(
         unique=said["unique"],
         queue=said["queue"],
         rank=said["rank"],
+        once_per=said["once_per"],
+        debounce=said["debounce"],
+        at_most=said["at_most"],
     )
     positional, named = _arguments(app, name, said)
     try:
@@ -131,7 +142,14 @@ def _by_hand(
         # As tasks do, so that both see each other's jobs.
         unique_key=None if said["unique"] is None else f"{name}:{said['unique']}",
     )
-    return here.desk.intake.enqueue_many([job] * count, twin=Twin.RETURN)
+    pace = pace_of(*(_time(said[name]) for name in ("once_per", "debounce", "at_most")))
+    if pace is None:
+        return here.desk.intake.enqueue_many([job] * count, twin=Twin.RETURN)
+    return [here.desk.pacing.enqueue(job, pace)]
+
+
+def _time(said: str | None) -> int | None:
+    return None if said is None else micros(said)
 
 
 def _stored(said: dict[str, Any]) -> bytes:

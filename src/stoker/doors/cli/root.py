@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "worker": "Work on jobs, in one or more processes: for production.",
         "serve": "Let programs of other languages in, over HTTP and TCP.",
         "stdio": "Take jobs as JSON lines, and push them to idle workers.",
+        "bridge": "Take answers and jobs from Kafka, NATS, MQTT and AMQP.",
     },
     "Put jobs in": {
         "enqueue": "Put a job in.",
@@ -41,7 +42,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     },
     "See and steer": {
         "jobs": "List, show, cancel, retry and delete jobs.",
-        "queues": "List, pause, resume, set up and purge queues.",
+        "queues": "List, show, pause, resume, set up and purge queues.",
         "schedule": "List, preview, pause, resume and run schedules.",
         "workers": "Who is at work, and with how many jobs.",
         "stats": "All jobs in numbers.",

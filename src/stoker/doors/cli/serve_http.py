@@ -43,6 +43,14 @@ def http_options(function: Function) -> Function:
             help="Post results to URLs that begin so, if a job wants it; may be repeated.",
         ),
         click.option(
+            "--http-callback-secret",
+            metavar="SECRET",
+            multiple=True,
+            envvar="STOKER_CALLBACK_SECRET",
+            help="Take answers that are signed with this; or STOKER_CALLBACK_SECRET. May be "
+            "repeated: all are good.",
+        ),
+        click.option(
             "--http-rate",
             metavar="N",
             type=click.FloatRange(min=0, min_open=True),
@@ -80,6 +88,7 @@ def http_door(
             insecure=insecure,
             rate=said["http_rate"],
             callbacks=tuple(said["http_callbacks"]),
+            callback_secrets=tuple(said["http_callback_secret"]),
             largest_body=said["http_max_body"] * _MEGABYTE,
             connections=said["http_connections"],
         ),

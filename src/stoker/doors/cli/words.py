@@ -1,4 +1,4 @@
-"""Times, durations, states and queue settings, as people write and read them."""
+"""Times, durations, states and arguments, as people write and read them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from typing import Any, overload
 import msgspec
 
 from stoker.errors import BadInput
-from stoker.kernel import duration
 from stoker.kernel.job import State
-from stoker.kernel.queue import DEFAULTS, Order, QueueSettings, Retention
 
 SECOND = 1_000_000
 
@@ -103,72 +101,6 @@ def first_line(text: str | None) -> str:
 def jobs_text(count: int) -> str:
     """`1 job`, `1,200 jobs`."""
     return "1 job" if count == 1 else f"{count:,} jobs"
-
-
-# --- Settings of queues --------------------------------------------------------------------------
-
-_SETTABLE = (
-    "capacity=5, key_capacity=2, keys.NAME=3, order=rank-time or time-rank, paused=yes, "
-    "retention.finished=1h, retention.failed=30d, retention.cancelled=0"
-)
-_NOTHING = ("none", "")
-
-
-def settings_text(settings: QueueSettings) -> str:
-    """What a queue was told, in the words that `read_settings` reads."""
-    said = ["paused=yes"] if settings.paused else []
-    for name in ("capacity", "key_capacity"):
-        if getattr(settings, name) is not None:
-            said.append(f"{name}={getattr(settings, name):g}")
-    said += [f"keys.{key}={limit:g}" for key, limit in sorted(settings.keys.items())]
-    if settings.order is not DEFAULTS.order:
-        said.append(f"order={settings.order.value}")
-    for name in Retention.__struct_fields__:
-        kept = getattr(settings.retention, name)
-        if kept != getattr(DEFAULTS.retention, name):
-            said.append(f"retention.{name}={'forever' if kept is None else duration.text(kept)}")
-    return " ".join(said)
-
-
-def read_settings(settings: QueueSettings, words: Sequence[str]) -> QueueSettings:
-    """The settings after changes such as `capacity=5 keys.ann=3 retention.finished=1h`."""
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals:
-            raise BadInput(f"cannot read {word!r}; write name=value, such as {_SETTABLE}")
-        settings = msgspec.structs.replace(settings, **_change(settings, name, value.strip()))
-    return settings
-
-
-def _change(settings: QueueSettings, name: str, value: str) -> dict[str, Any]:
-    family, _, member = name.partition(".")
-    if family == "keys" and member:
-        others = {key: limit for key, limit in settings.keys.items() if key != member}
-        limit = _limit(name, value)
-        return {"keys": others if limit is None else {**others, member: limit}}
-    if family == "retention" and member in Retention.__struct_fields__:
-        kept = None if value in ("forever", "none") else duration.micros(value)
-        return {"retention": msgspec.structs.replace(settings.retention, **{member: kept})}
-    if name in ("capacity", "key_capacity"):
-        return {name: _limit(name, value)}
-    if name == "order" and value in [order.value for order in Order]:
-        return {"order": Order(value)}
-    if name == "paused" and value in ("yes", "no"):
-        return {"paused": value == "yes"}
-    raise BadInput(
-        f"cannot set {name}={value}; settings are {_SETTABLE}; `none` takes a limit away"
-    )
-
-
-def _limit(name: str, value: str) -> float | None:
-    if value in _NOTHING:
-        return None
-    try:
-        return float(value)
-    except ValueError:
-        raise BadInput(
-            f"{name} must be a number such as 5 or 2.5, or none; not {value!r}"
-        ) from None
 
 
 # --- Arguments -----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from starlette.routing import Route
 from starlette.types import Lifespan, Receive, Scope, Send
 
 from stoker.desk import Desk
-from stoker.doors.http import events, jobs, openapi, queues, schedules, tokens, work
+from stoker.doors.http import events, jobs, openapi, queues, replies, schedules, tokens, work
 from stoker.doors.http.endpoint import Endpoint, Nowhere, Operation
 from stoker.doors.http.jobber import routes
 from stoker.doors.http.office import Office
@@ -22,6 +22,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *routes.OPERATIONS[:1],
     *work.OPERATIONS,
     *jobs.OPERATIONS[1:],
+    *replies.OPERATIONS,
     *queues.OPERATIONS,
     *schedules.OPERATIONS,
     *events.OPERATIONS,

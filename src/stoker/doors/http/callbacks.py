@@ -17,7 +17,6 @@ import msgspec
 
 from stoker import __version__
 from stoker.desk import Desk, Placement, Twin
-from stoker.desk.sequel import enqueue_with_sequel
 from stoker.doors.forms import StateName, content, state_name
 from stoker.doors.http.office import Office
 from stoker.doors.http.problems import Forbidden
@@ -71,7 +70,7 @@ async def with_callback(office: Office, job: Job, twin: Twin, url: str) -> Place
         policy = msgspec.structs.replace(job.policy, retention=Retention())
         job = msgspec.structs.replace(job, policy=policy)
     sequel = Job(QUEUE, TASK, msgspec.json.encode({"url": url}), policy=_POLICY)
-    placed = await office.run(enqueue_with_sequel, office.desk.clerk, job, sequel)
+    placed = await office.run(office.desk.flows.with_sequel, job, sequel)
     office.observer.nudge()
     return Placement(placed, fresh=True)
 

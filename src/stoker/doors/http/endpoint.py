@@ -49,6 +49,8 @@ class Call(NamedTuple):
     once: str | None
     """What its Idempotency-Key comes down to, if it has one."""
     receive: Receive
+    raw: bytes
+    """The body as it was sent."""
 
 
 Handler = Callable[[Call], Awaitable[Answer | Stream]]
@@ -118,6 +120,7 @@ class Endpoint:
             reader.body(raw) if len(raw) < _LARGE else await office.run(reader.body, raw),
             _once(operation, caller, headers),
             receive,
+            raw,
         )
         if call.once is None:
             return await operation.handler(call)

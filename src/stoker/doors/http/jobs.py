@@ -100,14 +100,16 @@ class Look(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def enqueue(call: Call) -> Answer:
     """Enqueue one job."""
     wish: wishes.NewJob = call.body
-    job = wish.read(call.office.desk.store.now())
-    if call.once is not None and job.ref is None:
+    job, pace = wish.read(call.office.desk.store.now()), wish.pace
+    if call.once is not None and job.ref is None and wish.debounce is None:
         job = msgspec.structs.replace(job, ref=_ref(call, 0))
     try:
-        if wish.callback is not None:
+        if wish.callback is None:
+            placed = await call.office.enqueue(job, wish.twin, pace)
+        elif pace is None:
             placed = await with_callback(call.office, job, wish.twin, wish.callback)
         else:
-            placed = await call.office.enqueue(job, wish.twin)
+            raise BadInput("a job with a callback must be new; leave once_per and debounce out")
     except Duplicate as error:
         placed = (await _made_before(call, [job], error))[0]
     said = Placed(placed.id, placed.fresh)

@@ -27,6 +27,7 @@ from stoker.doors.http.waiting import Found, Waiting, Wish
 from stoker.errors import Duplicate, LeaseLost, NotFound, SessionLost, StokerError
 from stoker.kernel.job import Job
 from stoker.kernel.outcome import Outcome, Released
+from stoker.kernel.pacing import Pace
 from stoker.store import Claim
 
 logger = logging.getLogger("stoker.http")
@@ -130,16 +131,24 @@ class Office:
         finally:
             self._under_way -= 1
 
-    async def enqueue(self, job: Job, twin: Twin = Twin.REJECT) -> Placement:
-        """Take in a job, in one step with those of others."""
+    async def enqueue(
+        self, job: Job, twin: Twin = Twin.REJECT, pace: Pace | None = None
+    ) -> Placement:
+        """Take in a job; if it has no pace of its own, in one step with those of others."""
+        if pace is not None:
+            placed = await self.run(self.desk.pacing.enqueue, job, pace, twin=twin)
+        else:
+            placed = await self._take_in(job, twin)
+        self.observer.nudge()
+        return placed
+
+    async def _take_in(self, job: Job, twin: Twin) -> Placement:
         try:
-            placed = await self._served(self._placing, job)
+            return await self._served(self._placing, job)
         except Duplicate:
             if twin is Twin.REJECT:
                 raise
-            placed = await self.run(self.desk.intake.enqueue, job, twin=twin)
-        self.observer.nudge()
-        return placed
+            return await self.run(self.desk.intake.enqueue, job, twin=twin)
 
     async def look(self, job_id: int) -> Job:
         """A job as it is now."""
@@ -243,7 +252,7 @@ class Office:
         found: list[Found | BaseException] = []
         for ask in asks:
             jobs = [self._granted(next(grants)) for _ in ask]
-            due = None if all(jobs) else self._next_due(ask[0].queues, asked_at)
+            due = None if all(jobs) else self.desk.dispatch.next_due(ask[0].queues, asked_at)
             found.append(Found(jobs, due))
         return found
 
@@ -252,9 +261,6 @@ class Office:
             return self.desk.dispatch.granted(grant)
         except SessionLost as error:
             return error
-
-    def _next_due(self, queues: Sequence[str], asked_at: int) -> int | None:
-        return self.desk.store.next_due(self.desk.dispatch.named(queues), after=asked_at)
 
     def _take_back(self, batch: list[Sequence[Job]]) -> list[BaseException | None]:
         self.desk.report.many([(job, Released()) for jobs in batch for job in jobs])

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, Meta, Raw
+from msgspec import Meta
 
-from stoker.desk import Reply
 from stoker.desk.workers import survey_workers
 from stoker.doors.cli.words import iso, read_states
 from stoker.doors.forms import QueueForm, WorkerForm, queue_form, worker_form
-from stoker.doors.http import wishes
 from stoker.doors.http.answers import Answer, told
 from stoker.doors.http.endpoint import Call, Operation
+from stoker.doors.http.queue_wishes import QueueChange
 from stoker.doors.http.register import Scope
-from stoker.errors import BadInput, NotFound
+from stoker.errors import NotFound
 from stoker.fleet.autoscale import late_seconds, measure
 from stoker.kernel.job import Job, State
-from stoker.kernel.queue import DEFAULTS, Order
+from stoker.kernel.queue import DEFAULTS, QueueSettings
 from stoker.store import Filter, QueueView, Store
 
 _PAGE = 500
@@ -58,12 +57,6 @@ class Purged(msgspec.Struct, frozen=True):
     """How many jobs were deleted."""
 
     deleted: int
-
-
-class Answered(msgspec.Struct, frozen=True):
-    """What became of a reply: delivered, kept for a minute, or repeated and ignored."""
-
-    reply: str
 
 
 class Which(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -115,20 +108,20 @@ async def change_queue(call: Call) -> Answer:
 
 
 def _change(call: Call) -> None:
-    wish: wishes.QueueChange = call.body
-    said: dict[str, Any] = {
-        name: value
-        for name in wish.__struct_fields__
-        if (value := getattr(wish, name)) is not UNSET
-    }
-    name, desk = call.path["name"], call.office.desk
-    views = desk.store.survey([name])
-    before = views[0].settings if views else DEFAULTS
-    if "order" in said:
-        said["order"] = Order(said["order"])
-    if "retention" in said:
-        said["retention"] = said["retention"].read(before.retention)
-    desk.control.configure(name, msgspec.structs.replace(before, **said))
+    views = call.office.desk.store.survey([call.path["name"]])
+    _set(call, views[0].settings if views else DEFAULTS)
+
+
+async def set_queue(call: Call) -> Answer:
+    """Give a queue exactly these settings."""
+    await call.office.run(_set, call, DEFAULTS)
+    call.office.observer.nudge()
+    return await get_queue(call)
+
+
+def _set(call: Call, before: QueueSettings) -> None:
+    wish: QueueChange = call.body
+    call.office.desk.control.configure(call.path["name"], wish.read(before))
 
 
 async def purge(call: Call) -> Answer:
@@ -159,19 +152,6 @@ def _there(call: Call) -> QueueView:
     if not views:
         raise NotFound(f"there is no queue {name!r}; a queue comes into being with its first job")
     return views[0]
-
-
-# -- replies from outside ------------------------------------------------------------------
-
-
-async def reply(call: Call) -> Answer:
-    """Answer the job that waits for this key, or will."""
-    control, key = call.office.desk.control, call.path["key"]
-    if not key:
-        raise BadInput("a reply needs a key that both sides can name; it cannot be empty")
-    became: Reply = await call.office.run(control.reply, key, bytes(call.body))
-    call.office.observer.nudge()
-    return told(Answered(became.value))
 
 
 # -- figures -------------------------------------------------------------------------------
@@ -226,13 +206,6 @@ _OPERATE: tuple[Scope, ...] = ("operate",)
 
 OPERATIONS = [
     Operation(
-        *("POST", "/v1/replies/{key:path}", reply, "Answer the job that waits for this key"),
-        scopes=("enqueue", "work", "operate"),
-        body=Raw,
-        answers={200: Answered},
-        once=True,
-    ),
-    Operation(
         *("GET", "/v1/queues", list_queues, "All queues"),
         scopes=_OPERATE,
         answers={200: Queues},
@@ -246,7 +219,14 @@ OPERATIONS = [
     Operation(
         *("PATCH", "/v1/queues/{name:path}", change_queue, "Change settings of a queue"),
         scopes=_OPERATE,
-        body=wishes.QueueChange,
+        body=QueueChange,
+        answers={200: QueueForm},
+        once=True,
+    ),
+    Operation(
+        *("PUT", "/v1/queues/{name:path}", set_queue, "Give a queue exactly these settings"),
+        scopes=_OPERATE,
+        body=QueueChange,
         answers={200: QueueForm},
         once=True,
     ),

@@ -18,6 +18,8 @@ class Settings(NamedTuple):
     """Requests a second that each token may make, if the token says nothing else."""
     callbacks: tuple[str, ...] = ()
     """What the URLs to which results are posted must begin with; none: nothing is posted."""
+    callback_secrets: tuple[str, ...] = ()
+    """By which answers are signed that come without a token; none: they are refused."""
 
     largest_body: int = 8 * 2**20
     largest_head: int = 64 * 2**10

@@ -18,6 +18,7 @@ from stoker.doors.forms import FormatName
 from stoker.errors import BadInput
 from stoker.kernel.duration import micros
 from stoker.kernel.job import Format, Job
+from stoker.kernel.pacing import Pace, pace_of
 from stoker.kernel.policy import PLAIN, OnLost, Policy
 from stoker.kernel.queue import Retention, units
 from stoker.kernel.retry import RetryPolicy
@@ -33,11 +34,11 @@ Count = Annotated[int, Meta(ge=1, le=1000)]
 Places = Annotated[float, Meta(ge=0, le=10**9)]
 
 
-class _Wish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Wish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What all requests have in common: a misspelt word is an error, not ignored."""
 
 
-class NewRetention(_Wish, frozen=True, kw_only=True):
+class NewRetention(Wish, frozen=True, kw_only=True):
     """How long ended jobs are kept; null: for ever."""
 
     finished: Duration | UnsetType | None = UNSET
@@ -56,7 +57,7 @@ class NewRetention(_Wish, frozen=True, kw_only=True):
         )
 
 
-class NewPolicy(_Wish, frozen=True, kw_only=True):
+class NewPolicy(Wish, frozen=True, kw_only=True):
     """How a job wants to be treated. `retry`, `repeat` and `windows` are texts as in the guides."""
 
     timeout: Duration | UnsetType | None = UNSET
@@ -95,7 +96,7 @@ def _retry(said: str | dict[str, Any]) -> RetryPolicy:
     return policy
 
 
-class Draft(_Wish, frozen=True, kw_only=True):
+class Draft(Wish, frozen=True, kw_only=True):
     """What a job is about."""
 
     queue: str
@@ -162,26 +163,38 @@ IfExists = Literal["reject", "return", "update"]
 
 
 class NewJob(Draft, frozen=True, kw_only=True):
-    """A job to be enqueued."""
+    """A job to be enqueued. `once_per` keeps the first one of its unique key in a period,
+    `debounce` the last before it was quiet for so long, but `at_most` after the first."""
 
-    if_exists: IfExists = "reject"
+    if_exists: IfExists | UnsetType = UNSET
+    once_per: Duration | None = None
+    debounce: Duration | None = None
+    at_most: Duration | None = None
     callback: str | None = None
     """A URL to which is posted what became of the job."""
 
     @property
     def twin(self) -> Twin:
         """What to do if there is such a job already."""
+        if self.if_exists is UNSET:
+            return Twin.REJECT if self.debounce is None else Twin.UPDATE
         return Twin(self.if_exists)
 
+    @property
+    def pace(self) -> Pace | None:
+        """How often such a job may be, if that was said."""
+        said = (self.once_per, self.debounce, self.at_most)
+        return pace_of(*(None if time is None else micros(time) for time in said))
 
-class NewJobs(_Wish, frozen=True, kw_only=True):
+
+class NewJobs(Wish, frozen=True, kw_only=True):
     """Jobs to be enqueued all or none."""
 
     jobs: Annotated[list[Draft], Meta(max_length=10_000)]
     if_exists: IfExists = "reject"
 
 
-class Edit(_Wish, frozen=True, kw_only=True):
+class Edit(Wish, frozen=True, kw_only=True):
     """What is to be changed of a job; what is left out stays."""
 
     queue: str | UnsetType = UNSET
@@ -216,7 +229,7 @@ class Edit(_Wish, frozen=True, kw_only=True):
         return facts if due is None else {**facts, "due_at": due}
 
 
-class Ids(_Wish, frozen=True, kw_only=True):
+class Ids(Wish, frozen=True, kw_only=True):
     """Jobs by id."""
 
     ids: Annotated[list[JobId], Meta(max_length=1000)]
@@ -225,7 +238,7 @@ class Ids(_Wish, frozen=True, kw_only=True):
 # -- working -------------------------------------------------------------------------------
 
 
-class Claim(_Wish, frozen=True, kw_only=True):
+class Claim(Wish, frozen=True, kw_only=True):
     """Due jobs of these queues (GLOB patterns allowed), best first.
 
     The lease ends `visibility` after the claim or the last renewal; under a session it ends with
@@ -239,7 +252,7 @@ class Claim(_Wish, frozen=True, kw_only=True):
     visibility: Duration | None = None
 
 
-class Finish(_Wish, frozen=True, kw_only=True):
+class Finish(Wish, frozen=True, kw_only=True):
     """The work is done. `payload` seeds the next run of a job that repeats."""
 
     lease: Lease
@@ -248,7 +261,7 @@ class Finish(_Wish, frozen=True, kw_only=True):
     repeat: bool = True
 
 
-class Fail(_Wish, frozen=True, kw_only=True):
+class Fail(Wish, frozen=True, kw_only=True):
     """The try was spoilt. The job's retry policy decides, unless `retry` does.
 
     `kinds` are names of the error and its kin, by which a policy may choose. `retry` is false for
@@ -263,7 +276,7 @@ class Fail(_Wish, frozen=True, kw_only=True):
     repeat: bool = True
 
 
-class Release(_Wish, frozen=True, kw_only=True):
+class Release(Wish, frozen=True, kw_only=True):
     """Give the job back, to its old place or put off; no try is counted."""
 
     lease: Lease
@@ -273,7 +286,7 @@ class Release(_Wish, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class Snooze(_Wish, frozen=True, kw_only=True):
+class Snooze(Wish, frozen=True, kw_only=True):
     """Come back to the job later; no try is counted."""
 
     lease: Lease
@@ -281,7 +294,7 @@ class Snooze(_Wish, frozen=True, kw_only=True):
     payload: Raw | UnsetType = UNSET
 
 
-class Await(_Wish, frozen=True, kw_only=True):
+class Await(Wish, frozen=True, kw_only=True):
     """Let the job wait, in nobody's hands, for the reply with this key."""
 
     lease: Lease
@@ -289,14 +302,14 @@ class Await(_Wish, frozen=True, kw_only=True):
     timeout: Duration | None = None
 
 
-class Renew(_Wish, frozen=True, kw_only=True):
+class Renew(Wish, frozen=True, kw_only=True):
     """A later end of the lease, counted from now."""
 
     lease: Lease
     visibility: Duration
 
 
-class Progress(_Wish, frozen=True, kw_only=True):
+class Progress(Wish, frozen=True, kw_only=True):
     """How far the work has come; and, if wanted, a later end of the lease."""
 
     lease: Lease
@@ -304,14 +317,14 @@ class Progress(_Wish, frozen=True, kw_only=True):
     visibility: Duration | None = None
 
 
-class Rewrite(_Wish, frozen=True, kw_only=True):
+class Rewrite(Wish, frozen=True, kw_only=True):
     """Another payload, with which the next try begins."""
 
     lease: Lease
     payload: Raw
 
 
-class Spawn(_Wish, frozen=True, kw_only=True):
+class Spawn(Wish, frozen=True, kw_only=True):
     """Children: they run when the parent has finished its own part; then it runs again."""
 
     lease: Lease
@@ -351,14 +364,14 @@ class AwaitOne(Await, frozen=True, kw_only=True, tag_field="do", tag="wait"):
 One = FinishOne | FailOne | ReleaseOne | SnoozeOne | AwaitOne
 
 
-class Reports(_Wish, frozen=True, kw_only=True):
+class Reports(Wish, frozen=True, kw_only=True):
     """What came of many jobs, each on its own, and perhaps a claim, in one durable step."""
 
     reports: Annotated[list[One], Meta(max_length=1000)]
     claim: Claim | None = None
 
 
-class NewSession(_Wish, frozen=True, kw_only=True):
+class NewSession(Wish, frozen=True, kw_only=True):
     """A worker's session: without a beat within `ttl` it is dead, and its leases are over."""
 
     name: str = ""
@@ -369,7 +382,7 @@ class NewSession(_Wish, frozen=True, kw_only=True):
     concurrency: int | None = None
 
 
-class Beat(_Wish, frozen=True, kw_only=True):
+class Beat(Wish, frozen=True, kw_only=True):
     """A sign of life, good for `ttl`."""
 
     ttl: Duration = 15.0
@@ -378,30 +391,19 @@ class Beat(_Wish, frozen=True, kw_only=True):
 # -- operating -----------------------------------------------------------------------------
 
 
-class QueueChange(_Wish, frozen=True, kw_only=True):
-    """Settings of a queue; what is left out stays, null takes a limit away."""
-
-    capacity: Places | UnsetType | None = UNSET
-    key_capacity: Places | UnsetType | None = UNSET
-    keys: dict[str, Places] | UnsetType = UNSET
-    order: Literal["rank-time", "time-rank"] | UnsetType = UNSET
-    paused: bool | UnsetType = UNSET
-    retention: NewRetention | UnsetType = UNSET
-
-
-class ScheduleChange(_Wish, frozen=True, kw_only=True):
+class ScheduleChange(Wish, frozen=True, kw_only=True):
     """Stop a schedule, or let it go on."""
 
     paused: bool
 
 
-class Run(_Wish, frozen=True, kw_only=True):
+class Run(Wish, frozen=True, kw_only=True):
     """One run of a schedule, now."""
 
     schedule: str
 
 
-class NewToken(_Wish, frozen=True, kw_only=True):
+class NewToken(Wish, frozen=True, kw_only=True):
     """A token for somebody: what it may do, and how often a second."""
 
     name: Annotated[str, Meta(min_length=1, max_length=100)]

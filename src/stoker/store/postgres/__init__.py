@@ -185,6 +185,9 @@ class PostgresStore:
         marks = self._marks.known(queues)
         return self._ask(lambda looker: looker.next_due(queues, moment, marks))
 
+    def flows(self, queue: str, meters: Sequence[str]) -> dict[str, str]:
+        return self._ask(lambda looker: looker.flows(queue, meters))
+
     def notes(self, keys: Sequence[str] | None = None) -> dict[str, Note]:
         return self._ask(lambda looker: looker.notes(keys, self.now()))
 

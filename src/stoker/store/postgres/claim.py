@@ -20,7 +20,7 @@ CLAIM = "SELECT * FROM stoker.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11
 class Verdict(NamedTuple):
     """How a claim fared: the server's moment, and the jobs; None if the session is dead.
 
-    If one of the queues has to be walked nothing was claimed yet.
+    `kept` says that one of the queues has to be walked: the short way finds nothing there.
     """
 
     moment: int

@@ -10,26 +10,29 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, TypeVar
 
 from stoker.kernel.change import Change
 from stoker.kernel.job import QUEUED, Job
 from stoker.store import OK, Claim, Receipt
-from stoker.store.postgres.claim import Asking, Verdict
+from stoker.store.postgres.claim import Asking
 from stoker.store.postgres.clock import Timepiece
 from stoker.store.postgres.driver import (
     RETRIED,
+    Arrive,
     Connection,
+    Cursor,
     NotThisWay,
+    sent_ahead,
     short_way,
     together,
-    transaction,
 )
 from stoker.store.postgres.lean import placed, settling
 from stoker.store.postgres.marks import Marks
 from stoker.store.postgres.plan import Plan
 from stoker.store.postgres.rows import Row
-from stoker.store.postgres.save import load_stage, numbered, read_seal_note, save_stage
+from stoker.store.postgres.save import eased_by, load_stage, numbered, read_seal_note, save_stage
 from stoker.store.postgres.schema import named
 from stoker.store.postgres.stage import Stage
 from stoker.store.postgres.texts import read
@@ -37,6 +40,10 @@ from stoker.store.postgres.walk import Walker
 from stoker.store.seal import check_seal
 
 T = TypeVar("T")
+
+_Call = tuple[str, Sequence[Any]]
+"""A routine, and what it is told."""
+_Grant = Callable[[], list[Job] | None]
 
 _TRIES = 20
 _PAUSE = 0.02
@@ -86,7 +93,16 @@ class Committer:
     ) -> tuple[Outcome, bool]:
         """All in one round trip; says whether the claim is still to be served, with a walk."""
         outcome = Outcome(len(plan.changes))
-        verdicts = self._send(connection, plan, claims, outcome)
+        asked = [Asking(claim, self._marks) for claim in claims]
+        calls = [*self._calls(plan), *(self._call_of(each) for each in asked)]
+        with short_way():
+            with together(connection) if len(calls) > 1 else nullcontext():
+                cursors = self._send(connection, calls)
+            answers = [cursor.fetchall() for cursor in cursors]
+        self._hear(plan, answers, outcome)
+        verdicts = [each.verdict(rows) for each, rows in zip(asked, answers, strict=True)]
+        for verdict in verdicts:
+            self._clock.hear(verdict.moment)
         outcome.grants = [verdict.jobs for verdict in verdicts]
         return outcome, any(verdict.kept for verdict in verdicts)
 
@@ -99,59 +115,52 @@ class Committer:
 
     def _in_steps(self, connection: Connection, plan: Plan, claims: Sequence[Claim]) -> Outcome:
         outcome = Outcome(len(plan.changes))
-        with transaction(connection):
-            seal = read_seal_note(connection, self._schema, plan.changes)
-            if seal is not None:
-                check_seal(seal, plan.changes)
-            self._send(connection, plan, (), outcome)
+        with short_way(), sent_ahead(connection) as arrive:
+            seal = self._seal(connection, plan)
+            cursors = self._send(connection, self._calls(plan))
             if plan.rest:
                 self._stage(connection, plan, outcome)
-            outcome.grants = [
-                self._serve(connection, claim) if seal is None else [] for claim in claims
-            ]
+            served = [] if seal is not None else claims
+            # The first claim travels with the changes; each of the others sees what it left.
+            first = [self._serve(connection, arrive, claim) for claim in served[:1]]
+            arrive()
+            self._hear(plan, [cursor.fetchall() for cursor in cursors], outcome)
+            outcome.grants = [grant() for grant in first]
+            outcome.grants += [self._serve(connection, arrive, claim)() for claim in served[1:]]
+            outcome.grants += [[] for _ in claims[len(served) :]]
         return outcome
 
     def _apart(self, connection: Connection, claim: Claim) -> list[Job] | None:
-        with transaction(connection):
-            return self._serve(connection, claim)
+        with sent_ahead(connection) as arrive:
+            return self._serve(connection, arrive, claim)()
 
     # -- the short way ---------------------------------------------------------------------
 
-    def _send(
-        self, connection: Connection, plan: Plan, claims: Sequence[Claim], outcome: Outcome
-    ) -> list[Verdict]:
+    def _calls(self, plan: Plan) -> list[_Call]:
+        """What of a batch goes the short way."""
         for queue, due_at in plan.arrivals.soonest.items() if plan.arrivals else ():
             self._marks.placed(queue, due_at)
-        asked = [Asking(claim, self._marks) for claim in claims]
-        calls: list[tuple[str, Sequence[Any]]] = []
+        calls: list[_Call] = []
         calls += [("settle", settling(plan.endings))] if plan.endings else []
         calls += [("place", plan.arrivals.parameters)] if plan.arrivals else []
-        calls += [("claim", each.parameters(self._clock.given())) for each in asked]
-        answers = self._call(connection, calls)
+        return calls
+
+    def _call_of(self, asked: Asking) -> _Call:
+        return ("claim", asked.parameters(self._clock.given()))
+
+    def _send(self, connection: Connection, calls: Sequence[_Call]) -> list[Cursor]:
+        return [connection.execute(self._sql[name], values, binary=True) for name, values in calls]
+
+    @staticmethod
+    def _hear(plan: Plan, answers: list[list[Row]], outcome: Outcome) -> None:
+        """Take from the answers those to what went the short way."""
         if plan.endings:
             outcome.eased.update(read(name) for name in answers.pop(0)[0][0])
         if plan.arrivals:
-            self._hear_placed(plan, answers.pop(0)[0][0], outcome)
-        verdicts = [each.verdict(rows) for each, rows in zip(asked, answers, strict=True)]
-        for verdict in verdicts:
-            self._clock.hear(verdict.moment)
-        return verdicts
-
-    def _call(
-        self, connection: Connection, calls: Sequence[tuple[str, Sequence[Any]]]
-    ) -> list[list[Row]]:
-        """Call routines, all in one round trip and, unless we are in one, one transaction."""
-        with short_way(), together(connection) if len(calls) > 1 else nullcontext():
-            cursors = [
-                connection.execute(self._sql[name], values, binary=True) for name, values in calls
-            ]
-        return [cursor.fetchall() for cursor in cursors]
-
-    @staticmethod
-    def _hear_placed(plan: Plan, ids: Sequence[int], outcome: Outcome) -> None:
-        receipts = placed([plan.changes[number] for number in plan.inserting], ids)
-        for number, receipt in zip(plan.inserting, receipts, strict=True):
-            outcome.receipts[number] = receipt
+            ids = answers.pop(0)[0][0]
+            receipts = placed([plan.changes[number] for number in plan.inserting], ids)
+            for number, receipt in zip(plan.inserting, receipts, strict=True):
+                outcome.receipts[number] = receipt
 
     # -- the long way ----------------------------------------------------------------------
 
@@ -162,7 +171,7 @@ class Committer:
         ids = save_stage(connection, self._schema, stage)
         for number, receipt in zip(plan.rest, receipts, strict=True):
             outcome.receipts[number] = numbered(receipt, ids)
-        outcome.eased |= stage.eased
+        outcome.eased |= eased_by(connection, self._schema, stage)
         self._remark(stage)
 
     def _remark(self, stage: Stage) -> None:
@@ -172,16 +181,42 @@ class Committer:
             if job.state is QUEUED and stage.before.get(job.id) is not job:
                 self._marks.placed(job.queue, job.due_at)
 
-    def _serve(self, connection: Connection, claim: Claim) -> list[Job] | None:
+    def _seal(self, connection: Connection, plan: Plan) -> bytes | None:
+        """The store's seal, if the changes may be made all the same. Routines ask by themselves."""
+        seal = read_seal_note(connection, self._schema, plan.changes) if plan.rest else None
+        if seal is not None:
+            check_seal(seal, plan.changes)
+        return seal
+
+    def _serve(self, connection: Connection, arrive: Arrive, claim: Claim) -> _Grant:
+        """Ask for jobs; the answer is there when it is asked for."""
+        if self._kept.intersection(claim.queues):
+            return partial(self._walked, self._walker(connection, arrive, claim))
         asked = Asking(claim, self._marks)
-        (rows,) = self._call(connection, [("claim", asked.parameters(self._clock.given()))])
-        verdict = asked.verdict(rows)
+        (cursor,) = self._send(connection, [self._call_of(asked)])
+        return partial(self._claimed, connection, arrive, asked, cursor)
+
+    def _walker(self, connection: Connection, arrive: Arrive, claim: Claim) -> Walker:
+        given = self._clock.given()
+        return Walker(connection, arrive, self._schema, self._marks, claim, given)
+
+    def _claimed(
+        self, connection: Connection, arrive: Arrive, asked: Asking, cursor: Cursor
+    ) -> list[Job] | None:
+        arrive()
+        verdict = asked.verdict(cursor.fetchall())
         self._clock.hear(verdict.moment)
         if not verdict.kept:
-            self._kept.difference_update(claim.queues)
             return verdict.jobs
-        self._kept.update(claim.queues)
-        return Walker(connection, self._schema, self._marks).serve(claim, self._clock.given())
+        self._kept.update(asked.queues)
+        return self._walked(self._walker(connection, arrive, asked.claim))
+
+    def _walked(self, walker: Walker) -> list[Job] | None:
+        verdict = walker.serve()
+        self._clock.hear(verdict.moment)
+        if not verdict.kept:
+            self._kept.difference_update(walker.queues)
+        return verdict.jobs
 
 
 def again(attempt: Callable[[], T]) -> T:

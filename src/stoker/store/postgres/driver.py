@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
@@ -32,14 +32,18 @@ __all__ = ["BINARY", "AdaptersMap", "Dumper", "default_adapters"]
 BINARY = Format.BINARY
 DRIVER = f"psycopg {psycopg.__version__}"
 Connection = psycopg.Connection[tuple[Any, ...]]
+Cursor = psycopg.Cursor[tuple[Any, ...]]
+Arrive = Callable[[], None]
+"""Waits for the answers to all statements that were sent."""
 
 _OUR_WORDS = ("STK01", "STK02")
 DEFAULT_SCHEMA = "stoker"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 
-_BEGIN = (
-    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '30s'; "
-    "SET LOCAL idle_in_transaction_session_timeout = '30s'"
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_PATIENTLY = (
+    "SELECT set_config('lock_timeout', '30s', true), "
+    "set_config('idle_in_transaction_session_timeout', '30s', true)"
 )
 # A server that is gone, or a cut cable, is to be noticed within seconds, not hours.
 _PATIENCE = {
@@ -125,25 +129,51 @@ class _Context:
 def transaction(connection: Connection) -> Iterator[None]:
     """Whole when this ends, or without a trace. Nobody waits for ever, neither we for others'
     locks nor others for ours, should this process be halted."""
-    connection.execute(_BEGIN)
     try:
+        connection.execute(_BEGIN)
+        connection.execute(_PATIENTLY)
         yield
         connection.execute("COMMIT")
     except BaseException:
-        if not connection.closed and not is_idle(connection):
-            with suppress(psycopg.Error):
-                connection.execute("ROLLBACK")
+        _roll_back(connection)
         raise
 
 
 @contextmanager
-def together(connection: Connection) -> Iterator[None]:
-    """Statements that travel together: in one round trip and, unless there is one, one transaction
-    of their own. An error among them is raised without the driver's remarks about the others."""
-    pipeline = connection.pipeline()
-    pipeline.__enter__()
+def sent_ahead(connection: Connection) -> Iterator[Arrive]:
+    """A transaction whose statements share round trips, from the first to the commit: they wait for
+    no answer until what this gives is called. Before that no rows can be fetched."""
     try:
-        yield
+        with together(connection) as arrive:
+            connection.execute(_BEGIN)
+            connection.execute(_PATIENTLY)
+            yield arrive
+            connection.execute("COMMIT")
+    except BaseException:
+        _roll_back(connection)
+        raise
+
+
+def _roll_back(connection: Connection) -> None:
+    if not connection.closed and not is_idle(connection):
+        with suppress(psycopg.Error):
+            connection.execute("ROLLBACK")
+
+
+@contextmanager
+def together(connection: Connection) -> Iterator[Arrive]:
+    """Statements that travel together: in one round trip and, unless there is one, one transaction
+    of their own. An error among them is raised without the driver's remarks about the others.
+
+    What this gives waits for the answers to those that were sent so far. It marks the end of a
+    message, as a pooler expects it; the driver, if it were left to fetch by itself, would not."""
+    pipeline = connection.pipeline()
+    entered = pipeline.__enter__()
+    # At the end the driver would at times send a wish more, after the end of the transaction, for
+    # which a pooler keeps a server's connection busy until we come again.
+    entered._exit_gen = entered._sync_gen  # type: ignore[method-assign]  # noqa: SLF001
+    try:
+        yield entered.sync
     except BaseException:
         with suppress(psycopg.Error):
             pipeline.__exit__(None, None, None)

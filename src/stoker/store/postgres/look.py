@@ -99,6 +99,10 @@ class Looker:
         ((due_at,),) = self._rows("next_due", Texts.of(list(queues)), after, *marked)
         return due_at if isinstance(due_at, int) else None
 
+    def flows(self, queue: str, meters: Sequence[str]) -> dict[str, str]:
+        rows = self._rows("flows", written(queue), Texts.of(list(meters)))
+        return {read(meter): state for meter, state in rows}
+
     def notes(self, keys: Sequence[str] | None, now: int) -> dict[str, Note]:
         if keys is None:
             rows = self._rows("all_notes", now)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from stoker.kernel.job import FORMATS, QUEUED, STATES, Job
+from stoker.kernel.admission import of_key, of_task
+from stoker.kernel.job import FORMATS, STATES, Job
 from stoker.kernel.policy import PLAIN, OnLost, Policy
 from stoker.kernel.queue import Order, QueueSettings
 from stoker.store.postgres.arrays import (
@@ -21,7 +22,8 @@ from stoker.store.postgres.arrays import (
     Smallints,
     Texts,
 )
-from stoker.store.postgres.texts import read
+from stoker.store.postgres.texts import read, written
+from stoker.store.walk import limited_tasks
 
 Row = tuple[Any, ...]
 
@@ -72,9 +74,20 @@ def settings_of(text: str) -> QueueSettings:
     return _SETTINGS.decode(text)
 
 
-def settings_text(settings: QueueSettings) -> str:
-    """What a queue's row says of its settings."""
-    return _ENCODER.encode(settings).decode()
+def settings_row(settings: QueueSettings) -> list[Any]:
+    """What a queue's row says of its settings: their text, and what statements have to know."""
+    return [
+        _ENCODER.encode(settings).decode(),
+        settings.paused,
+        settings.limited,
+        settings.order is Order.TIME_RANK,
+        Texts.of(limited_tasks(settings)),
+        settings.fair,
+        settings.ageing,
+        None if settings.within is None else written(settings.within),
+        bool(settings.key_capacity or settings.keys or settings.shares),
+        bool(settings.key_rate or settings.key_rates),
+    ]
 
 
 def job_of(row: Row) -> Job:
@@ -89,13 +102,35 @@ def job_of(row: Row) -> Job:
     return Job(*facts)
 
 
-def lane_of(job: Job, settings: QueueSettings) -> str | None:
-    """In limited queues keyed jobs queue up by key, jobs of weight 0 apart from those that wait."""
+class _Laned(Protocol):
+    """As much of a job as decides on its lane."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def key(self) -> str | None: ...
+    @property
+    def weight(self) -> int: ...
+
+
+def lane_of(job: _Laned, settings: QueueSettings) -> str | None:
+    """The kind of lane in which a job stands; None: in none.
+
+    In limited queues jobs queue up by key and, if their task has a limit, by task; those of weight
+    0 stand apart from all who wait.
+    """
     if not settings.limited:
         return None
     if job.weight == 0:
         return FREE_LANE
-    return None if job.key is None else "=" + job.key
+    if settings.limits_task(job.name):
+        return of_task(job.name)
+    return None if job.key is None else ""
+
+
+def party_of(key: str | None) -> str:
+    """Whose lanes those of a key are; jobs without one are a party as well."""
+    return "" if key is None else of_key(key)
 
 
 def bucket_of(rank: int, settings: QueueSettings) -> tuple[int, int]:
@@ -192,7 +227,7 @@ def columns(jobs: Sequence[Written]) -> list[Array]:
 def _row(job: Job, settings: QueueSettings, payload: bytes | None) -> Row:
     derived = (
         *bucket_of(job.rank, settings),
-        lane_of(job, settings) if job.state is QUEUED else None,
+        lane_of(job, settings),
         *terms_of(job.policy),
         payload,
     )

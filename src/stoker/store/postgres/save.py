@@ -9,7 +9,6 @@ import msgspec
 
 from stoker.kernel.change import Change, NoteWrite
 from stoker.kernel.job import QUEUED, Job, load
-from stoker.kernel.queue import Order
 from stoker.store import Receipt
 from stoker.store.postgres.arrays import Bigints, Texts
 from stoker.store.postgres.driver import Connection, together
@@ -23,8 +22,9 @@ from stoker.store.postgres.rows import (
     columns,
     job_of,
     lane_of,
+    party_of,
     settings_of,
-    settings_text,
+    settings_row,
 )
 from stoker.store.postgres.schema import named, within
 from stoker.store.postgres.stage import Stage, names_wanted, queues_of, touched
@@ -33,8 +33,8 @@ from stoker.store.seal import SEAL
 
 _USED = 6
 
-Spot = tuple[str, str, int | None]
-"""Queue, lane and bucket; None for the bucket if it is about the key's room."""
+Spot = tuple[str, str, str | None, int | None]
+"""Queue, party, kind of lane and bucket; without the last two if it is about the party's room."""
 
 
 def read_seal_note(connection: Connection, schema: str, changes: Sequence[Change]) -> bytes | None:
@@ -42,7 +42,9 @@ def read_seal_note(connection: Connection, schema: str, changes: Sequence[Change
     sql = named(schema, "stage.sql")
     if any(note.key == SEAL for change in changes for note in change.notes):
         connection.execute(sql["stand_alone"])
-    row = connection.execute(sql["seal"], [SEAL], binary=True).fetchone()
+    with together(connection):
+        cursor = connection.execute(sql["seal"], [SEAL], binary=True)
+    row = cursor.fetchone()
     return None if row is None else row[0]
 
 
@@ -51,15 +53,15 @@ def load_stage(connection: Connection, schema: str, changes: Sequence[Change], n
     sql, run = named(schema, "stage.sql"), connection.execute
     queues = queues_of(changes)
     parents = {tally.parent_id for change in changes for tally in change.tallies}
-    told = Bigints.of(sorted(parents))
+    ids, told = Bigints.of(sorted(touched(changes))), Bigints.of(sorted(parents))
     wanted = sorted(names_wanted(changes))
     keys = sorted({note.key for change in changes for note in change.notes})
     stage = Stage()
     with together(connection):
-        run(sql["heed"], [Texts.of(sorted(queues)), told])
-        settings = run(sql["settings"], [Texts.of(sorted(queues)), told])
+        run(sql["heed"], [Texts.of(sorted(queues)), ids])
+        settings = run(sql["settings"], [Texts.of(sorted(queues)), ids])
         facts = sql["jobs"].replace("-- FACTS", f"SELECT {FACTS}")
-        jobs = run(facts, [Bigints.of(sorted(touched(changes)))])
+        jobs = run(facts, [ids])
         payloads = run(sql["payloads"], [told])
         holders = {
             kind: run(sql[f"holders_{kind}"], [Texts.of([text for k, text in wanted if k == kind])])
@@ -89,8 +91,7 @@ def save_stage(connection: Connection, schema: str, stage: Stage) -> list[int]:
     ids = None
     with together(connection):
         for name, settings in stage.configured.items():
-            told = (settings.paused, settings.limited, settings.order is Order.TIME_RANK)
-            run(sql["configure"], [written(name), settings_text(settings), *told])
+            run(sql["configure"], [written(name), *settings_row(settings)])
         if gone:
             run(sql["delete_jobs"], [Bigints.of(gone)])
         if changed:
@@ -102,6 +103,16 @@ def save_stage(connection: Connection, schema: str, stage: Stage) -> list[int]:
         for note in stage.note_writes.values():
             _save_note(connection, sql, stage, note)
     return [] if ids is None else [row[0] for row in ids]
+
+
+def eased_by(connection: Connection, schema: str, stage: Stage) -> set[str]:
+    """The queues in which there may be room because something has ended."""
+    if not stage.eased:
+        return set()
+    sql = named(schema, "stage.sql")["eased"]
+    with together(connection):
+        cursor = connection.execute(sql, [Texts.of(sorted(stage.eased))])
+    return {read(name) for (names,) in cursor for name in names}
 
 
 def _written(stage: Stage, job: Job) -> Written:
@@ -126,8 +137,8 @@ def keep_books(connection: Connection, schema: str, stage: Stage) -> None:
         counts = [Bigints.of(each) for each in zip(*books.values(), strict=True)]
         connection.execute(sql["count"], [Texts.of(list(books)), *counts])
     if news:
-        lines, lanes, buckets = zip(*news, strict=True)
-        told = [Texts.of(lines), Texts.of(lanes), Bigints.of(buckets)]
+        *names, buckets = zip(*news, strict=True)
+        told = [*(Texts.of(texts) for texts in names), Bigints.of(buckets)]
         connection.execute(sql["tell"], told)
 
 
@@ -148,12 +159,12 @@ def _books(stage: Stage) -> tuple[dict[str, list[int]], set[Spot]]:
 
 def _spots(stage: Stage, job: Job) -> Iterator[Spot]:
     settings = stage.settings_of(job.queue)
-    lane = lane_of(job, settings)
-    if lane is not None and lane != FREE_LANE:
-        if job.state is QUEUED:
-            yield (job.queue, lane, bucket_of(job.rank, settings)[0])
-        elif load(job):
-            yield (job.queue, lane, None)
+    if job.state is QUEUED:
+        lane = lane_of(job, settings)
+        if lane is not None and lane != FREE_LANE:
+            yield (job.queue, party_of(job.key), lane, bucket_of(job.rank, settings)[0])
+    elif settings.limited and job.key is not None and load(job):
+        yield (job.queue, party_of(job.key), None, None)
 
 
 def numbered(receipt: Receipt, ids: Sequence[int]) -> Receipt:

@@ -144,6 +144,9 @@ class RedisStore:
     def next_due(self, queues: Sequence[str], after: int | None = None) -> int | None:
         return self._jobs.next_due(queues, after) if queues else None
 
+    def flows(self, queue: str, meters: Sequence[str]) -> dict[str, str]:
+        return self._jobs.flows(queue, meters)
+
     def notes(self, keys: Sequence[str] | None = None) -> dict[str, Note]:
         return self._jobs.notes(keys)
 

@@ -1,9 +1,9 @@
 """Which partition a job or a Change belongs to, where there are several.
 
 A job has one home for life; its id tells it. It lives with its parent. Else its unique key or its
-reference decides, so that twins meet; else its queue, if that is limited, so that the limit is kept
-in one place; else nobody does, and it goes where it is least in the way. If two of these disagree
-the job is refused: no partition could keep both promises.
+reference decides, so that twins meet; else its queue, if that is limited, or the one that it is
+within, so that the limit is kept in one place; else nobody does, and it goes where it is least in
+the way. If two of these disagree the job is refused: no partition could keep both promises.
 """
 
 from __future__ import annotations
@@ -15,21 +15,29 @@ from zlib import crc32
 from stoker.errors import Scattered
 from stoker.kernel.change import Change, kinds
 from stoker.kernel.job import Job, partition_of
+from stoker.kernel.queue import QueueSettings
 from stoker.store.twins import names_held
 
 # The runs of a schedule are named after it, and made in one step with its next date.
 _RUN = re.compile(r"(\d+)@")
 
 
+def anchor(queue: str, settings: QueueSettings) -> str | None:
+    """The queue by whose name jobs of this one find together; None: they need not."""
+    if settings.within is not None:
+        return settings.within
+    return queue if settings.limited else None
+
+
 class Homes:
     """Finds homes among so many partitions."""
 
-    def __init__(self, partitions: int, is_limited: Callable[[str], bool]) -> None:
+    def __init__(self, partitions: int, anchor_of: Callable[[str], str | None]) -> None:
         self.partitions = partitions
-        self._is_limited = is_limited
+        self._anchor_of = anchor_of
 
     def of_queue(self, queue: str) -> int:
-        """Where the jobs of a limited queue live."""
+        """Where the jobs of a limited queue live, and of those within it."""
         return crc32(queue.encode()) % self.partitions
 
     def of_name(self, name: tuple[str, str]) -> int:
@@ -46,8 +54,9 @@ class Homes:
         wanted = {f"its {kind} {text!r}": self.of_name((kind, text)) for kind, text in names}
         if job.parent_id is not None:
             wanted["its parent"] = partition_of(job.parent_id)
-        if self._is_limited(job.queue):
-            wanted[f"the limited queue {job.queue!r}"] = self.of_queue(job.queue)
+        held_by = self._anchor_of(job.queue)
+        if held_by is not None:
+            wanted[f"the limited queue {job.queue!r}"] = self.of_queue(held_by)
         if len(set(wanted.values())) > 1:
             raise Scattered(
                 f"a job for {job.queue!r} cannot live in one partition: {_told(wanted)}; leave one "

@@ -13,9 +13,20 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-# In this order, since each builds upon those before it.
-_GROUND = ("base", "lives", "books", "lines", "commit", "claim")
-# What these say is their own, but for what they export: Lua knows only so many names at a time.
+# In this order, since each builds upon those before it. Lua knows only so many names at a time:
+# what some parts say is their own, but for the names that are given here.
+_GROUND: Mapping[str, str] = {
+    **dict.fromkeys(("base", "lives", "books", "lines", "heads"), ""),
+    "settings": "configure",
+    "stands": "QUEUE, STATE, KEY, leave, enter",
+    "commit": "commit, note_revision",
+    "rates": "flow_name, flow_of, free_at, flow_on, remember_flow",
+    "gates": "KEY_FULL, TASK_FULL, SHARE_FULL, door_of, is_full, bars, lets_in, close_doors",
+    "walk": "LEAN, READY, FREE_LINE, STEP, due_members, set_out, foremost, let_in_foremost, "
+    "set_out_again",
+    "claim": "",
+}
+# Of these there is only what they export.
 _FLOORS = ("transact", "look", "watch", "people", "house")
 
 _LOOKS, _EASES, _BURDENS = "no-writes", "allow-oom", ""
@@ -26,7 +37,7 @@ FUNCTIONS: Mapping[str, tuple[str, str]] = {
     "settle_in": ("settle_in", _BURDENS),
     **{name: (name, _EASES) for name in ("enrol", "beat", "retire", "hold", "tidy")},
     **{name: (name, _LOOKS) for name in ("get", "list", "held", "named", "scan", "names")},
-    **{name: (name, _LOOKS) for name in ("survey", "next_due", "notes", "sessions")},
+    **{name: (name, _LOOKS) for name in ("survey", "next_due", "flows", "notes", "sessions")},
     **{name: (name, _LOOKS) for name in ("lost", "adrift", "forgettable", "troubled")},
 }
 """By the name under which it is called: what it is exported as, and what it does. A server
@@ -66,9 +77,14 @@ class Library(NamedTuple):
 def library() -> Library:
     """The library of this version."""
     files = resources.files("stoker.store.redis.lua")
-    texts = {part: files.joinpath(f"{part}.lua").read_text("utf-8") for part in _GROUND + _FLOORS}
+    parts = (*_GROUND, *_FLOORS)
+    texts = {part: files.joinpath(f"{part}.lua").read_text("utf-8") for part in parts}
+    ground = [
+        f"local {names}\ndo\n{texts[part]}end" if names else texts[part]
+        for part, names in _GROUND.items()
+    ]
     floors = [f"do\n{texts[part]}end" for part in _FLOORS]
-    code = "\n".join([*(texts[part] for part in _GROUND), *floors])
+    code = "\n".join([*ground, *floors])
     digest = hashlib.sha256(f"{FUNCTIONS}{code}".encode()).hexdigest()[:12]
     registered = "\n".join(
         _REGISTERED.format(

@@ -31,6 +31,7 @@ PAGE = 1000
 _WATCHED: dict[type[Query], str] = {Lost: "lost", Adrift: "adrift", Forgettable: "forgettable"}
 _FACTS = ("queue", "name", "key", "parent_id", "session", "ref", "unique_key", "waits_for")
 _SETTINGS = msgspec.json.Decoder(QueueSettings)
+_NUMBERS = msgspec.msgpack.Decoder(list[int])
 _SAID = msgspec.msgpack.Decoder(tuple[str, str])
 
 
@@ -145,6 +146,13 @@ class Looker(ABC):
         (due,) = self.call("next_due", bound, *queues)
         return layout.unsorted(due) if due else None
 
+    def flows(self, queue: str, meters: Sequence[str]) -> dict[str, str]:
+        """What is remembered for rates."""
+        if not meters:
+            return {}
+        found = zip(meters, self.call("flows", queue, *meters), strict=True)
+        return {meter: _flow(state) for meter, state in found if state}
+
     def notes(self, keys: Sequence[str] | None) -> dict[str, Note]:
         """Notes by key, or all of them."""
         told: list[Any] = []
@@ -198,6 +206,10 @@ def _view(told: Sequence[bytes]) -> QueueView:
     read = DEFAULTS if settings == b"{}" else _SETTINGS.decode(settings)
     by_state = dict(zip(STATES, map(int, counts), strict=True))
     return QueueView(name.decode(), read, by_state, int(used))
+
+
+def _flow(state: bytes) -> str:
+    return " ".join(map(str, _NUMBERS.decode(state)))
 
 
 def _note(key: bytes, written: bytes) -> Note:

@@ -20,7 +20,7 @@ from stoker.kernel.change import Change, Note
 from stoker.kernel.job import REPLY_PREFIX, STATES, Job, partition_of
 from stoker.kernel.queue import QueueSettings
 from stoker.store import OK, Answer, Beat, Claim, Filter, Query, QueueView, Receipt, Session
-from stoker.store.redis.homes import Homes
+from stoker.store.redis.homes import Homes, anchor
 from stoker.store.redis.partition import Partition
 from stoker.store.redis.steps import Misplaced
 
@@ -37,11 +37,11 @@ class Spread:
         self._parts = parts
         self._first = parts[0]
         self._now = now
-        self._homes = Homes(len(parts), self._is_limited)
+        self._homes = Homes(len(parts), self._anchor_of)
         self._nobodys = itertools.cycle(range(len(parts)))
         self._starts = itertools.cycle(range(len(parts)))
         self._rung: dict[int, None] = {}
-        self._limited: dict[str, tuple[int, bool]] = {}
+        self._anchors: dict[str, tuple[int, str | None]] = {}
 
     def rung(self, partition: int) -> None:
         """Something happened there: look there first."""
@@ -102,7 +102,7 @@ class Spread:
         along with such a job."""
         if not isinstance(receipt, Misplaced):
             return receipt
-        self._limited[receipt.queue] = (self._now(), True)
+        self._anchors[receipt.queue] = (self._now(), receipt.anchor)
         ((home, whole), *_) = self._plan(change).items()
         again = self._decide(home, whole)
         if isinstance(again, Misplaced) and alone:
@@ -148,37 +148,38 @@ class Spread:
 
     def _configure(self, name: str, settings: QueueSettings) -> None:
         """Everywhere; but a limit holds only where all jobs of the queue are in one place."""
-        home = self._homes.of_queue(name)
         before = {part.number: part.survey([name]) for part in self._parts}
         done: list[Partition] = []
         # The home comes last: once it lets jobs in by the limit, nobody else does.
-        for part in sorted(self._parts, key=lambda part: part.number == home):
-            away = settings.limited and part.number != home
-            if not part.configure(name, settings, away=away):
-                self._undo(name, done, before, home)
+        for part in sorted(self._parts, key=lambda part: not self._is_away(part, name, settings)):
+            if not part.configure(name, settings, away=self._is_away(part, name, settings)):
+                self._undo(name, done, before)
                 raise Refused(
-                    f"the queue {name!r} has jobs in several partitions, so that no limit could "
-                    "be kept; let it run dry first, or limit it before its first job"
+                    f"the queue {name!r} has jobs in several partitions, or in another one than "
+                    "its limit is kept in, so that it could not be kept; let it run dry first, or "
+                    "limit it before its first job"
                 )
             done.append(part)
-        self._limited[name] = (self._now(), settings.limited)
+        self._anchors[name] = (self._now(), anchor(name, settings))
 
-    def _undo(
-        self, name: str, done: list[Partition], before: dict[int, list[QueueView]], home: int
-    ) -> None:
+    def _is_away(self, part: Partition, name: str, settings: QueueSettings) -> bool:
+        held_by = anchor(name, settings)
+        return held_by is not None and self._homes.of_queue(held_by) != part.number
+
+    def _undo(self, name: str, done: list[Partition], before: dict[int, list[QueueView]]) -> None:
         for part in done:
             views = before[part.number]
             settings = views[0].settings if views else QueueSettings()
-            part.configure(name, settings, away=settings.limited and part.number != home)
+            part.configure(name, settings, away=self._is_away(part, name, settings))
 
-    def _is_limited(self, queue: str) -> bool:
+    def _anchor_of(self, queue: str) -> str | None:
         now = self._now()
-        read_at, limited = self._limited.get(queue, (None, False))
+        read_at, known = self._anchors.get(queue, (None, None))
         if read_at is None or not read_at <= now < read_at + _SETTINGS_AGE:
             views = self._first.survey([queue])
-            limited = bool(views) and views[0].settings.limited
-            self._limited[queue] = (now, limited)
-        return limited
+            known = anchor(queue, views[0].settings) if views else None
+            self._anchors[queue] = (now, known)
+        return known
 
     # -- the rest of writing ---------------------------------------------------------------
 
@@ -272,6 +273,13 @@ class Spread:
         """The earliest of all partitions."""
         dues = [part.next_due(queues, after) for part in self._parts]
         return min((due for due in dues if due is not None), default=None)
+
+    def flows(self, queue: str, meters: Sequence[str]) -> dict[str, str]:
+        """From wherever the queue's jobs live."""
+        found: dict[str, str] = {}
+        for part in self._parts:
+            found |= part.flows(queue, meters)
+        return found
 
     def notes(self, keys: Sequence[str] | None) -> dict[str, Note]:
         """As the first partition has them."""

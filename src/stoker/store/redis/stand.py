@@ -24,7 +24,7 @@ from stoker.store.redis.layout import number_of, raw, sortable, token
 
 Mark = tuple[str, bytes, str]
 Stand = list[Any]
-MARKS = 6
+UNITS, KEY, LANE, MARKS = 2, 3, 5, 6
 _NONE = "0"
 FREE = 0
 

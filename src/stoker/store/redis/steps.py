@@ -26,12 +26,26 @@ from stoker.kernel.change import (
     kinds,
 )
 from stoker.kernel.job import QUEUED, Job
-from stoker.kernel.queue import Order, QueueSettings
+from stoker.kernel.queue import QueueSettings
 from stoker.store import OK, Claim, Receipt
 from stoker.store.redis import layout
 from stoker.store.redis.layout import JobReader, number_of, raw, raw_or_none
 from stoker.store.redis.names import given_up, names_in, newcomer
-from stoker.store.redis.stand import MARKS, hexadecimal, lane, moved, place, stand, told
+from stoker.store.redis.settings import settings_told
+from stoker.store.redis.stand import (
+    FREE,
+    KEY,
+    LANE,
+    MARKS,
+    UNITS,
+    Stand,
+    hexadecimal,
+    lane,
+    moved,
+    place,
+    stand,
+    told,
+)
 from stoker.store.rings import rings_of
 from stoker.store.twins import names_held
 
@@ -44,17 +58,20 @@ _ABOUT |= {"scheduled_at", "weight", "key", "unique_key", "ref", "meta", "parent
 _LIFE_BEGINS = Job.__struct_fields__.index("open_children")
 _UNBORN = msgspec.structs.astuple(Job(""))[_LIFE_BEGINS:]
 
-# Jobs alike in all of this move alike; those that stand in line also need the same place.
+# Jobs alike in all of this move alike; those that stand in line also need the same key and place.
 _alike = attrgetter(
-    *("queue", "state", "key", "weight", "parent_id", "unique_key", "policy"),
+    *("queue", "state", "weight", "parent_id", "unique_key", "policy"),
     *Job.__struct_fields__[_LIFE_BEGINS:],
 )
+_line = attrgetter("key", "rank", "due_at")
 
 
 class Misplaced(Receipt, frozen=True, gc=False):
     """Nothing happened: the queue is limited, and its jobs live in another partition."""
 
     queue: str = ""
+    anchor: str = ""
+    """By whose name its jobs find together: its own, or that of the queue it is within."""
 
 
 class Step(NamedTuple):
@@ -111,7 +128,7 @@ class Steps:
                 touches=[_touch(touch) for touch in change.touches],
                 inserts=self._insert_groups(change.inserts),
                 tallies=[_tally(tally) for tally in change.tallies],
-                queues=[[*settings_told(name, each), None] for name, each in change.queues],
+                queues=[settings_told(name, each) for name, each in change.queues],
                 notes=[[*_note(note), None] for note in change.notes],
                 names=names_in(change),
             )
@@ -135,7 +152,7 @@ class Steps:
     def configure(self, name: str, settings: QueueSettings, *, away: bool) -> None:
         """Settings of a queue, whose jobs may live in another partition."""
         change = Change(queues=((name, settings),))
-        self._add([change], queues=[[*settings_told(name, settings), int(away) or None]])
+        self._add([change], queues=[settings_told(name, settings, away=away)])
 
     def copy_notes(self, keys: Sequence[str], notes: Mapping[str, Note]) -> None:
         """Notes as another partition has them."""
@@ -173,6 +190,8 @@ class Steps:
         one_place = len(alike) == 1 or alike[0].state is not QUEUED
         places = None if one_place else raw(b"".join(map(place, alike)))
         where = stand(alike[0])
+        if places is not None:
+            where[LANE] = _lanes(alike)
         life = raw_or_none(layout.life(alike[0]))
         return [told(where, where[MARKS]), places, raw_or_none(head), first, life]
 
@@ -184,7 +203,7 @@ class Steps:
         for step, result in zip(self.steps, results, strict=True):
             changes = step.changes
             if result[0] == 2:
-                receipts += [Misplaced(ok=False, queue=result[1].decode())] * len(changes)
+                receipts += [_misplaced(*result[1:])] * len(changes)
             elif step.told[0]:
                 receipts += _each(changes, result[1], reader)
             elif result[0]:
@@ -217,7 +236,9 @@ def _are_copies(change: Change) -> bool:
 
 
 def _stands_alike(job: Job) -> tuple[Any, ...]:
-    facts = (job.queue, job.state, lane(job), job.parent_id, job.policy.repeat)
+    # Only those who hold units have to be of one key.
+    waits = lane(job) == FREE if job.state is QUEUED else job.key
+    facts = (job.queue, job.state, waits, job.parent_id, job.policy.repeat)
     lived = msgspec.structs.astuple(job)[_LIFE_BEGINS:]
     return facts if lived == _UNBORN else (*facts, lived)
 
@@ -245,7 +266,7 @@ def _likeness(write: Write) -> tuple[Any, ...] | None:
         return None
     said = news if "result" not in news else {k: v for k, v in news.items() if k != "result"}
     if job.state is QUEUED or news.get("state") is QUEUED:
-        return (said, _alike(job), job.rank, job.due_at)
+        return (said, _alike(job), _line(job))
     return (said, _alike(job))
 
 
@@ -253,6 +274,8 @@ def _move_group(writes: Sequence[Write]) -> Group:
     job, news = writes[0].job, writes[0].set
     after = applied(job, writes[0])
     before_stand, after_stand = moved(stand(job), stand(after))
+    for where in (before_stand, after_stand):
+        where[KEY] = _keys(where, [write.job for write in writes])
     numbers = b"".join([number_of(write.job.id) for write in writes])
     return [
         *(raw(numbers), raw(layout.guard(job)), before_stand, after_stand),
@@ -284,12 +307,29 @@ def _drop_groups(jobs: Iterable[Job]) -> list[Group]:
         alike = list(run)
         numbers = b"".join([number_of(job.id) for job in alike])
         where = stand(alike[0])
-        groups.append([raw(numbers), raw(layout.guard(alike[0])), told(where, where[MARKS])])
+        before = told(where, where[MARKS])
+        before[KEY] = _keys(before, alike)
+        groups.append([raw(numbers), raw(layout.guard(alike[0])), before])
     return groups
 
 
 def _drops_alike(job: Job) -> tuple[Any, ...]:
-    return (_alike(job), job.rank, job.due_at) if job.state is QUEUED else (_alike(job),)
+    return (_alike(job), _line(job)) if job.state is QUEUED else (_alike(job),)
+
+
+def _lanes(jobs: Sequence[Job]) -> Any:
+    """In which lane they stand: one for all, or one for each or False."""
+    if lane(jobs[0]) == FREE or len({job.key for job in jobs}) == 1:
+        return lane(jobs[0])
+    return [False if job.key is None else job.key for job in jobs]
+
+
+def _keys(where: Stand, jobs: Sequence[Job]) -> Any:
+    """Whose units they hold: one key for all, or one for each or False."""
+    first = jobs[0].key
+    if not where[UNITS] or len(jobs) == 1 or all(job.key == first for job in jobs):
+        return where[KEY]
+    return [False if job.key is None else job.key for job in jobs]
 
 
 def _touch(touch: Touch) -> list[Any]:
@@ -300,27 +340,16 @@ def _tally(tally: Tally) -> list[Any]:
     return [raw(number_of(tally.parent_id)), int(tally.ended)]
 
 
-def settings_told(name: str, settings: QueueSettings) -> list[Any]:
-    """Settings as the server is told, up to where the queue's jobs live."""
-    limits = {key: settings.key_units(key) for key in settings.keys}
-    key_limit = QueueSettings(capacity=settings.key_capacity).units()
-    return [
-        name,
-        msgspec.json.encode(settings).decode(),
-        int(settings.order is Order.TIME_RANK),
-        int(settings.paused),
-        settings.units(),
-        key_limit,
-        raw(msgspec.msgpack.encode(limits)) if limits else None,
-    ]
-
-
 def _note(note: NoteWrite) -> list[Any]:
     till = None if note.until is None else raw(layout.moment(note.until))
     return [note.key, raw_or_none(note.value), till, note.expect]
 
 
 # -- results -------------------------------------------------------------------------------
+
+
+def _misplaced(queue: bytes, anchor: bytes) -> Misplaced:
+    return Misplaced(ok=False, queue=queue.decode(), anchor=anchor.decode())
 
 
 def _each(changes: Sequence[Change], stale: bytes, reader: JobReader) -> list[Receipt]:

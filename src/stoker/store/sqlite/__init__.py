@@ -220,6 +220,8 @@ class SqliteStore:
         with self._writing() as connection:
             now = self.now()
             connection.execute(SQL["drop_empty_queues"])
+            connection.execute(SQL["drop_old_flows"], (now,))
+            connection.execute(SQL["drop_old_turns"])
             connection.execute(SQL["drop_old_notes"], (now,))
             connection.execute(SQL["drop_old_locks"], (now,))
             spare = int(connection.execute("PRAGMA freelist_count").get)
@@ -259,6 +261,9 @@ class SqliteStore:
     def next_due(self, queues: Sequence[str], after: int | None = None) -> int | None:
         moment = self.now() if after is None else after
         return self._ask(lambda looker: looker.next_due(queues, moment))
+
+    def flows(self, queue: str, meters: Sequence[str]) -> dict[str, str]:
+        return self._ask(lambda looker: looker.flows(queue, meters))
 
     def notes(self, keys: Sequence[str] | None = None) -> dict[str, Note]:
         return self._ask(lambda looker: looker.notes(keys, self.now()))

@@ -75,14 +75,14 @@ def _way_of(change: Change) -> _Way:
 def _sameness(write: Write) -> tuple[Any, ...]:
     """Of writes the same in this, all are simple or none."""
     job = write.job
-    return (write.set, job.state, job.key, job.weight, job.unique_key)
+    is_plain = job.key is None and job.weight != 0
+    return (write.set, job.state, is_plain, job.unique_key)
 
 
 def _is_simple(write: Write) -> bool:
     job = write.job
     return (
-        job.key is None
-        and job.weight != 0
+        (job.state is not QUEUED or (job.key is None and job.weight != 0))
         and (job.unique_key is None or job.state in LIVE)
         and write.set.get("state") is not QUEUED
         and write.set.keys() <= _SIMPLE
@@ -113,7 +113,9 @@ def _write_run(tx: Transaction, changes: list[Change]) -> list[Receipt]:
     alike = [list(run) for _, run in groupby(writes, key=_likeness)]
     if _all_pass(tx, len(writes), lambda: _update_together(tx, alike)):
         for run in alike:
-            _enter_moves(tx, run[0], len(run))
+            for _, moves in groupby(run, key=_burden_of):
+                first, *others = moves
+                _enter_moves(tx, first, 1 + len(others))
         return [OK] * len(changes)
     return list(_one_by_one(tx, changes))
 
@@ -144,10 +146,15 @@ def _all_pass(tx: Transaction, count: int, run: Callable[[], None]) -> bool:
 
 
 def _likeness(write: Write) -> tuple[Any, ...]:
-    """Writes alike in this are entered into the books as one, and have one statement."""
+    """Writes alike in this have one statement."""
     job, news = write.job, write.set
     was = (job.queue, job.state, job.weight, job.waits_for)
     return (tuple(news), news.get("state"), news.get("waits_for"), was)
+
+
+def _burden_of(write: Write) -> tuple[str | None, str, int]:
+    """Writes that are alike in this as well are entered into the books as one."""
+    return write.job.key, write.job.name, write.job.rank
 
 
 def _update_together(tx: Transaction, alike: list[list[Write]]) -> None:
@@ -177,7 +184,7 @@ def _enter_moves(tx: Transaction, write: Write, count: int) -> None:
     job = write.job
     units = _load_after(write) - load(job)
     target = write.set.get("state", job.state)
-    tx.books.move_plain(tx.books.queue(job.queue), job.state, target, count, units * count)
+    tx.books.move(job, target, count, units * count)
 
 
 def _delete_together(tx: Transaction, jobs: list[Job]) -> None:
@@ -266,7 +273,7 @@ def _insert(tx: Transaction, jobs: Sequence[Job]) -> range:
         return range(0)
     last = tx.connection.execute(_SQL["take_ids"], (len(jobs),)).get
     ids = range(last - len(jobs) + 1, last + 1)
-    if isinstance(jobs, Copies) and is_plain(jobs.template, max(map(len, jobs.payloads))):
+    if isinstance(jobs, Copies) and _are_plain(tx, jobs):
         _insert_copies(tx, jobs, ids)
         return ids
     next_id = iter(ids)
@@ -275,13 +282,21 @@ def _insert(tx: Transaction, jobs: Sequence[Job]) -> range:
         stored = tx.policies.stored(tx.connection, policy)
         plain: list[Row] = []
         for job, job_id in zip(run, next_id, strict=False):
-            row = plain_row(job, job_id, book.id, stored)
+            row = None
+            if not book.settings.limits_task(job.name):
+                row = plain_row(job, job_id, book.id, stored)
             if row is None:
                 insert_whole(tx, job_id, job, book, stored)
             else:
                 plain.append(row)
         _insert_plain(tx, book, plain)
     return ids
+
+
+def _are_plain(tx: Transaction, copies: Copies) -> bool:
+    job = copies.template
+    limited = tx.books.queue(job.queue).settings.limits_task(job.name)
+    return not limited and is_plain(job, max(map(len, copies.payloads)))
 
 
 def _insert_copies(tx: Transaction, copies: Copies, ids: range) -> None:
@@ -336,10 +351,9 @@ def _columns(tx: Transaction, after: Job, fields: Mapping[str, Any]) -> dict[str
         columns["queue"] = book.id
     if "policy" in columns:
         columns["policy"] = tx.policies.stored(tx.connection, after.policy)
-    if columns.keys() & {"key", "weight"}:
-        columns["lane"] = lane_of(after.key, after.weight)
     if after.state is QUEUED or "rank" in columns:
         columns.pop("rank", None)
+        columns["lane"] = lane_of(after.name, after.key, after.weight, book.settings)
         columns["bucket"], columns["second"] = order_columns(after.rank, book.settings)
     return columns
 

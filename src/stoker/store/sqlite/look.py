@@ -120,6 +120,10 @@ class Looker:
         dues = [self._connection.execute(SQL["next_due"], (queue, after)).get for queue in known]
         return min((due for due in dues if due is not None), default=None)
 
+    def flows(self, queue: str, meters: Sequence[str]) -> dict[str, str]:
+        rows = self._connection.execute(SQL["flows"], (queue, _json(list(meters))))
+        return {row[0]: row[1] for row in rows}
+
     def notes(self, keys: Sequence[str] | None, now: int) -> dict[str, Note]:
         run = self._connection.execute
         if keys is None:

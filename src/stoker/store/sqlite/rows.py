@@ -9,6 +9,7 @@ import msgspec
 
 from stoker.kernel.job import Job
 from stoker.kernel.queue import Order, QueueSettings
+from stoker.store.walk import limited_tasks
 
 INLINE_BYTES = 2048
 """Longer payloads live in `body`, so that moving the job does not rewrite them."""
@@ -19,7 +20,7 @@ _FIELDS = Job.__struct_fields__
 QUEUE, POLICY, ID = _FIELDS.index("queue"), _FIELDS.index("policy"), _FIELDS.index("id")
 PAYLOAD, FORMAT = _FIELDS.index("payload"), _FIELDS.index("format")
 STATE, RANK, DUE_AT = _FIELDS.index("state"), _FIELDS.index("rank"), _FIELDS.index("due_at")
-KEY, WEIGHT = _FIELDS.index("key"), _FIELDS.index("weight")
+NAME, KEY, WEIGHT = _FIELDS.index("name"), _FIELDS.index("key"), _FIELDS.index("weight")
 ATTEMPT, REVISION, STARTED_AT = (_FIELDS.index(n) for n in ("attempt", "revision", "started_at"))
 TOKEN, SESSION, UNTIL = (_FIELDS.index(name) for name in ("token", "session", "until"))
 PROGRESS = _FIELDS.index("progress")
@@ -43,11 +44,42 @@ INSERT_WHOLE = f"INSERT INTO job ({_WHOLE}) VALUES ({', '.join('?' * (len(_FIELD
 Row = tuple[Any, ...]
 
 
-def lane_of(key: str | None, weight: int) -> str | None:
-    """Keyed jobs queue up by key, jobs of weight 0 apart from those that wait for room."""
+def lane_of(name: str, key: str | None, weight: int, settings: QueueSettings) -> str | None:
+    """In a limited queue jobs queue up by key, and by task if that has a limit; those of weight 0
+    apart."""
+    if not settings.limited:
+        return None
     if weight == 0:
         return FREE_LANE
-    return None if key is None else "=" + key
+    own = "" if key is None else "=" + key
+    if settings.limits_task(name):
+        return f"~{len(name)}:{name}{own}"
+    return own or None
+
+
+def kind_of(lane: str) -> str:
+    """Which lanes a lane is looked at together with."""
+    if not lane.startswith("~"):
+        return FREE_LANE if lane == FREE_LANE else ""
+    length, _, rest = lane[1:].partition(":")
+    return "~" + rest[: int(length)]
+
+
+def key_of(lane: str) -> str | None:
+    """The key of those who stand in a lane, the lane of weight 0 apart."""
+    if lane.startswith("~"):
+        length, _, rest = lane[1:].partition(":")
+        lane = rest[int(length) :]
+    return lane[1:] if lane.startswith("=") else None
+
+
+def lanes_of(key: str | None, settings: QueueSettings) -> list[str]:
+    """All lanes in which jobs of a key (or with none) may stand that count."""
+    lanes = [] if key is None else ["=" + key]
+    if settings.tasks or settings.task_rates:
+        own = [lane_of(name, key, 1, settings) for name in limited_tasks(settings)]
+        lanes += [lane for lane in own if lane is not None]
+    return lanes
 
 
 def order_columns(rank: int, settings: QueueSettings) -> tuple[int, int]:
@@ -112,4 +144,4 @@ def whole_row(
     facts[RANK] = bucket
     if len(job.payload) > INLINE_BYTES:
         facts[PAYLOAD] = None
-    return (*facts, second, lane_of(job.key, job.weight))
+    return (*facts, second, lane_of(job.name, job.key, job.weight, settings))

@@ -22,5 +22,5 @@ class Transaction:
         self.connection = connection
         self.read_job = read_job
         self.policies = policies
-        self.books = Books(connection, read_settings)
+        self.books = Books(connection, read_settings, now)
         self.now = now

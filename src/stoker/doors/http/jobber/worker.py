@@ -93,7 +93,7 @@ class JobberWorker:
                 except LeaseLost as error:
                     logger.warning("%s", error)
                     continue
-                due = store.next_due([self._queue])
+                due = self._desk.dispatch.opening.next_due([self._queue])
                 seconds = _LONGEST_SLEEP if due is None else (due - store.now()) / 1e6
                 ear.wait(min(max(seconds, 0.0), self._visibility / 1e6, _LONGEST_SLEEP))
 

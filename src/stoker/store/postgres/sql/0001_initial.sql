@@ -1,4 +1,4 @@
--- Schema 1: jobs, queues with their counts, lanes of limited queues, sessions, locks and notes.
+-- Schema 1: jobs, queues with their counts, lanes, turns and rates, sessions, locks and notes.
 --
 -- `stoker` stands for the schema that was chosen. Times are microseconds since 1970, in UTC.
 
@@ -14,6 +14,14 @@ CREATE TABLE stoker.queue (
     paused     boolean NOT NULL DEFAULT false,
     limited    boolean NOT NULL DEFAULT false,
     time_first boolean NOT NULL DEFAULT false,
+    kinds      text[]  NOT NULL DEFAULT '{""}',  -- of lanes: '', and '~' and each limited task
+    fair       boolean NOT NULL DEFAULT false,
+    ageing     bigint,
+    within     text COLLATE "C",             -- the queue whose limits hold here, too
+    counts_keys boolean NOT NULL DEFAULT false,
+    rates_keys boolean NOT NULL DEFAULT false,
+    opens_at   bigint,                       -- when a rate may let those in who were refused last
+    latest_due bigint  NOT NULL DEFAULT 0,   -- of what claims have come upon in lanes
     queued     bigint  NOT NULL DEFAULT 0,
     running    bigint  NOT NULL DEFAULT 0,
     waiting    bigint  NOT NULL DEFAULT 0,
@@ -22,6 +30,7 @@ CREATE TABLE stoker.queue (
     cancelled  bigint  NOT NULL DEFAULT 0,
     used       bigint  NOT NULL DEFAULT 0    -- units of capacity held
 ) WITH (fillfactor = 50);
+CREATE INDEX queue_within ON stoker.queue (within) WHERE within IS NOT NULL;
 
 -- What transactions did to the counts: one row a queue and transaction, so that no two of them
 -- ever wait for one another's counters.
@@ -79,7 +88,7 @@ CREATE TABLE stoker.job (
     payload       bytea NOT NULL,
     policy        text COLLATE "C",              -- NULL: the plain one
     key           text COLLATE "C",
-    lane          text COLLATE "C",              -- in limited queues: '=' and the key, '!' if free
+    lane          text COLLATE "C",              -- its kind, in limited queues; NULL: none
     unique_key    text COLLATE "C",
     ref           text COLLATE "C",
     waits_for     text COLLATE "C",
@@ -101,17 +110,23 @@ CREATE TABLE stoker.job (
     autovacuum_vacuum_cost_delay = 1
 );
 
--- What may be claimed, in order. A job is in one of these two while QUEUED, else in neither.
+-- What may be claimed, in order. A job is in one of these three while QUEUED, else in none: a lane
+-- is that of a key ('' for no key), and of a task if that has a limit; '!' are those of weight 0.
 CREATE INDEX job_ready ON stoker.job (queue, bucket, due_at, second, id)
     WHERE state = 0 AND lane IS NULL;
-CREATE INDEX job_laned ON stoker.job (queue, lane, bucket, due_at, second, id)
-    WHERE state = 0 AND lane IS NOT NULL;
+CREATE INDEX job_free ON stoker.job (queue, bucket, due_at, second, id)
+    WHERE state = 0 AND lane = '!';
+CREATE INDEX job_laned ON stoker.job
+    (queue, lane, (coalesce('=' || key, '')), bucket, due_at, second, id)
+    WHERE state = 0 AND lane <> '!';
 -- Leases by their session, then by their end.
 CREATE INDEX job_running ON stoker.job (session, until) WHERE state = 1;
 CREATE INDEX job_cancelling ON stoker.job (session, id) WHERE state = 1 AND cancel_requested;
--- Who holds a key's capacity.
+-- Who holds a key's capacity, and who that of a task which has a limit.
 CREATE INDEX job_holding ON stoker.job (queue, key)
     WHERE key IS NOT NULL AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%');
+CREATE INDEX job_holding_task ON stoker.job (queue, lane)
+    WHERE lane >= '~' AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%');
 CREATE INDEX job_waiting ON stoker.job (waits_for, parent_id) WHERE state = 2;
 CREATE INDEX job_waiting_until ON stoker.job (until) WHERE state = 2 AND until IS NOT NULL;
 CREATE INDEX job_adrift ON stoker.job (id) WHERE waits_for = 'children' AND open_children = 0;
@@ -123,27 +138,59 @@ CREATE UNIQUE INDEX job_unique ON stoker.job (unique_key)
     WHERE unique_key IS NOT NULL AND state < 3;
 CREATE UNIQUE INDEX job_ref ON stoker.job (ref) WHERE ref IS NOT NULL;
 
--- The foremost queued job of each lane and bucket of a limited queue. A lane is shut while its key
--- has no room, so that a claim never looks at the jobs behind. Only whoever has locked the queue's
--- row writes here; all others leave word in `news`.
+-- The foremost queued job of each lane and bucket of a limited queue. A lane belongs to a party,
+-- '=' and a key or '' for no key, and is of a kind, '~' and a task that has a limit or ''.
+--
+-- (major, minor, job) is the place in the queue's order, whatever that is; in fair queues `turn`
+-- comes before it: how far the party has been served, or 0 if nobody is further back. A lane is
+-- shut while its key has no room, or nothing is due in it, so that a claim looks neither at it nor
+-- at the jobs behind; the greatest number means until something happens to the party. Only whoever
+-- has locked the queue's row writes here; all others leave word in `news`.
 CREATE TABLE stoker.head (
     queue  text COLLATE "C" NOT NULL,
-    lane   text COLLATE "C" NOT NULL,
-    bucket bigint  NOT NULL,
-    due_at bigint  NOT NULL,
-    second bigint  NOT NULL,
-    job    bigint  NOT NULL,
-    shut   boolean NOT NULL DEFAULT false,
-    PRIMARY KEY (queue, lane, bucket)
+    party  text COLLATE "C" NOT NULL,
+    kind   text COLLATE "C" NOT NULL,
+    bucket bigint NOT NULL,
+    turn   bigint NOT NULL,
+    major  bigint NOT NULL,
+    minor  bigint NOT NULL,
+    job    bigint NOT NULL,
+    due_at bigint NOT NULL,
+    shut_until bigint,
+    PRIMARY KEY (queue, party, kind, bucket)
 );
-CREATE INDEX head_open ON stoker.head (queue, bucket, due_at, second, job) WHERE NOT shut;
+CREATE INDEX head_open ON stoker.head (queue, kind, turn, major, minor, job)
+    WHERE shut_until IS NULL;
+CREATE INDEX head_asleep ON stoker.head (queue, shut_until)
+    WHERE shut_until < 9223372036854775807;
 
--- Somebody came to a lane or left it, or its key has room (bucket NULL): look at it again.
+-- Somebody came to a lane or left it, or something happened to a whole party (no kind, no bucket):
+-- look at it again.
 CREATE TABLE stoker.news (
     queue  text COLLATE "C" NOT NULL,
-    lane   text COLLATE "C" NOT NULL,
+    party  text COLLATE "C" NOT NULL,
+    kind   text COLLATE "C",
     bucket bigint
 );
+
+-- How far the parties of fair queues have been served, as far as it counts; the party '!' is the
+-- queue's clock: the party that was served last, before it was served.
+CREATE TABLE stoker.turn (
+    queue   text COLLATE "C" NOT NULL,
+    party   text COLLATE "C" NOT NULL,
+    reached bigint NOT NULL,
+    PRIMARY KEY (queue, party)
+) WITH (fillfactor = 50);
+
+-- What has started under a rate, by meter: '', '=' and a key, '~' and a task. It counts for nothing
+-- after a moment.
+CREATE TABLE stoker.flow (
+    queue text COLLATE "C" NOT NULL,
+    meter text COLLATE "C" NOT NULL,
+    state text COLLATE "C" NOT NULL,
+    until bigint NOT NULL,
+    PRIMARY KEY (queue, meter)
+) WITH (fillfactor = 50);
 
 -- A retired session is kept until nothing refers to it, so that what it held is found.
 CREATE TABLE stoker.session (
@@ -172,6 +219,8 @@ ALTER TABLE stoker.queue SET (autovacuum_vacuum_threshold = 500, autovacuum_vacu
 ALTER TABLE stoker.delta SET (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 ALTER TABLE stoker.head SET (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 ALTER TABLE stoker.news SET (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
+ALTER TABLE stoker.turn SET (autovacuum_vacuum_threshold = 1000);
+ALTER TABLE stoker.flow SET (autovacuum_vacuum_threshold = 1000);
 
 -- A job as it is given out: its facts in the order of the fields of `kernel.job.Job`.
 CREATE TYPE stoker.whole AS (
@@ -182,4 +231,13 @@ CREATE TYPE stoker.whole AS (
     attempt integer, crashes integer, revision bigint, token bigint, session bigint, until bigint,
     started_at bigint, ended_at bigint, cancel_requested boolean, undecided boolean,
     progress double precision, result bytea, error text, reply bytea
+);
+
+-- A job as a walk sees it: its queue, the kind of its lane, what has to be known to choose it, and if
+-- it is in a lane that was looked at: how many of the lane were asked for, the turn and the place of
+-- its head, what its key holds and what has started of it.
+CREATE TYPE stoker.sight AS (
+    queue text, kind text, id bigint, revision bigint, bucket bigint, due_at bigint, second bigint,
+    name text, key text, weight bigint, few bigint, turn bigint, major bigint, minor bigint,
+    head bigint, used bigint, flow text
 );

@@ -18,10 +18,11 @@ WITH gone AS (
         SELECT id FROM stoker.job WHERE ref = ANY ($3) AND ref IS NOT NULL))
     RETURNING *
 ), told AS (
-    INSERT INTO stoker.news (queue, lane, bucket)
-    SELECT DISTINCT queue, lane, bucket FROM gone WHERE state = 0 AND lane <> '!'
+    INSERT INTO stoker.news (queue, party, kind, bucket)
+    SELECT queue, coalesce('=' || key, ''), lane, bucket FROM gone
+    WHERE state = 0 AND lane <> '!'
     UNION
-    SELECT DISTINCT queue, '=' || key, NULL::bigint FROM gone WHERE key IS NOT NULL
+    SELECT queue, '=' || key, NULL, NULL FROM gone WHERE key IS NOT NULL
 )
 INSERT INTO stoker.delta (queue, queued, running, waiting, finished, failed, cancelled, used)
 SELECT queue, -count(*) FILTER (WHERE state = 0), -count(*) FILTER (WHERE state = 1),

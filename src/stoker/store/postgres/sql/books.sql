@@ -27,8 +27,9 @@ BEGIN
         used = kept.used + excluded.used;
 END $$;
 
--- Forget what nobody needs: empty queues without settings, old notes and locks, and sessions that
--- retired a while ago and hold nothing.
+-- Forget what nobody needs: empty queues without settings, rates that are as if nothing had happened,
+-- turns of those that are not before others, old notes and locks, and sessions that retired a while
+-- ago and hold nothing.
 CREATE OR REPLACE FUNCTION stoker.tidy(given bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 DECLARE
@@ -39,47 +40,82 @@ BEGIN
         AND queued = 0 AND running = 0 AND waiting = 0
         AND finished = 0 AND failed = 0 AND cancelled = 0
         AND NOT EXISTS (SELECT FROM stoker.delta WHERE delta.queue = queue.name);
+    DELETE FROM stoker.flow WHERE until <= now;
+    DELETE FROM stoker.turn USING stoker.turn AS clock WHERE clock.queue = turn.queue
+        AND clock.party = '!' AND turn.party <> '!' AND turn.reached <= clock.reached;
     DELETE FROM stoker.note WHERE until <= now;
     DELETE FROM stoker.lock WHERE until <= now;
     DELETE FROM stoker.session WHERE retired_at <= now - 60000000
         AND NOT EXISTS (SELECT FROM stoker.job WHERE state = 1 AND job.session = session.id);
 END $$;
 
--- New settings. If order or lanes have changed, the queued jobs are placed anew.
+-- New settings, with what statements have to know of them. If order or lanes have changed, the queued
+-- jobs are placed anew; in any case lanes are looked at again.
 CREATE OR REPLACE FUNCTION stoker.configure(
-    line text, told text, pausing boolean, limits boolean, by_time boolean
+    line text, told text, pausing boolean, limits boolean, by_time boolean, tasks text[],
+    taking_turns boolean, step bigint, outer_queue text, counting boolean, rating boolean
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
 DECLARE
     before stoker.queue;
+    lanes text[] := '{""}' || ARRAY(SELECT '~' || task FROM unnest(tasks) AS task);
 BEGIN
     INSERT INTO stoker.queue (name) VALUES (line) ON CONFLICT DO NOTHING;
     SELECT * INTO before FROM stoker.queue WHERE name = line FOR UPDATE;
     UPDATE stoker.queue SET settings = told, paused = pausing, limited = limits,
-        time_first = by_time WHERE name = line;
-    IF before.limited = limits AND before.time_first = by_time THEN
-        UPDATE stoker.head SET shut = false WHERE queue = line AND shut;
-        RETURN;
+        time_first = by_time, kinds = lanes, fair = taking_turns, ageing = step,
+        within = outer_queue, counts_keys = counting, rates_keys = rating, opens_at = NULL
+    WHERE name = line;
+    IF (before.limited, before.time_first, before.kinds) = (limits, by_time, lanes) THEN
+        IF (before.fair, before.ageing, before.within)
+                IS DISTINCT FROM (taking_turns, step, outer_queue) THEN
+            PERFORM stoker.seize(line);
+        END IF;
+        WITH gone AS (DELETE FROM stoker.head WHERE queue = line RETURNING *)
+        INSERT INTO stoker.news (queue, party, kind, bucket)
+        SELECT queue, party, kind, bucket FROM gone;
+    ELSE
+        PERFORM stoker.seize(line);
+        PERFORM stoker.place_anew(line, limits, by_time, lanes);
     END IF;
-    PERFORM stoker.seize(line);
-    UPDATE stoker.job SET
-        bucket = CASE WHEN by_time THEN 0 ELSE bucket + second END,
-        second = CASE WHEN by_time THEN bucket + second ELSE 0 END,
-        lane = CASE WHEN limits THEN stoker.lane_of(key, weight) END
-    WHERE id = ANY (ARRAY(
-        SELECT id FROM stoker.job WHERE queue = line AND state = 0 AND lane IS NULL
-        UNION ALL
-        SELECT id FROM stoker.job WHERE queue = line AND state = 0 AND lane IS NOT NULL))
-        AND state = 0 AND (before.time_first <> by_time OR key IS NOT NULL OR weight = 0);
-    DELETE FROM stoker.head WHERE queue = line;
-    DELETE FROM stoker.news WHERE queue = line;
-    INSERT INTO stoker.news (queue, lane, bucket)
-    SELECT DISTINCT queue, lane, bucket FROM stoker.job
-    WHERE queue = line AND state = 0 AND lane IS NOT NULL AND lane <> '!';
 END $$;
 
--- The first due time after a moment in each of these queues' buckets and lanes.
+-- Give the jobs of a queue the places that they have by its new settings: all that are queued, and
+-- those that run, for the sake of their tasks' limits.
+CREATE OR REPLACE FUNCTION stoker.place_anew(
+    line text, limits boolean, by_time boolean, lanes text[]
+) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    UPDATE stoker.job SET bucket = new.bucket, second = new.second, lane = new.lane
+    FROM (
+        SELECT id, CASE WHEN by_time THEN 0 ELSE bucket + second END AS bucket,
+            CASE WHEN by_time THEN bucket + second ELSE 0 END AS second,
+            CASE WHEN limits THEN stoker.lane_of(key, name, weight, lanes) END AS lane
+        FROM stoker.job WHERE id = ANY (ARRAY(
+            SELECT id FROM stoker.job WHERE queue = line AND state = 0 AND lane IS NULL
+            UNION ALL
+            SELECT id FROM stoker.job WHERE queue = line AND state = 0 AND lane = '!'
+            UNION ALL
+            SELECT id FROM stoker.job WHERE queue = line AND state = 0 AND lane <> '!'
+            UNION ALL
+            SELECT id FROM stoker.job WHERE queue = line AND state = 1
+            UNION ALL
+            SELECT id FROM stoker.job WHERE queue = line AND state = 2
+                AND waits_for >= 'reply:' AND waits_for < 'reply;'))
+    ) AS new
+    WHERE job.id = new.id AND job.state < 3 AND (job.bucket, job.second, job.lane)
+        IS DISTINCT FROM (new.bucket, new.second, new.lane);
+    DELETE FROM stoker.head WHERE queue = line;
+    DELETE FROM stoker.news WHERE queue = line;
+    INSERT INTO stoker.news (queue, party, kind, bucket)
+    SELECT DISTINCT queue, coalesce('=' || key, ''), lane, bucket FROM stoker.job
+    WHERE queue = line AND state = 0 AND lane <> '!';
+END $$;
+
+-- The first moment after another at which something is due in one of these queues' buckets and lanes,
+-- or a rate lets somebody in.
 CREATE OR REPLACE FUNCTION stoker.next_due(
     queues text[], after bigint, mark_queues text[], mark_buckets bigint[]
 ) RETURNS bigint
@@ -106,14 +142,19 @@ BEGIN
         END LOOP;
     END LOOP;
     RETURN least(soonest,
-        (SELECT min(due_at) FROM stoker.head
-            WHERE queue = ANY (queues) AND NOT shut AND due_at > after),
+        (SELECT min(opens_at) FROM stoker.queue WHERE name = ANY (queues) AND opens_at > after),
+        (SELECT min(latest_due) FROM stoker.queue WHERE name = ANY (queues) AND latest_due > after),
+        (SELECT min(shut_until) FROM unnest(queues) AS each CROSS JOIN LATERAL (
+            SELECT shut_until FROM stoker.head WHERE queue = each AND shut_until > after
+                AND shut_until < 9223372036854775807
+            ORDER BY shut_until LIMIT 1) AS lane),
         (SELECT min(due_at) FROM stoker.job
             WHERE queue = ANY (queues) AND state = 0 AND lane = '!' AND due_at > after),
         (SELECT min(due_at) FROM stoker.news CROSS JOIN LATERAL (
             SELECT due_at FROM stoker.job
-            WHERE queue = news.queue AND state = 0 AND lane = news.lane
-                AND bucket = news.bucket AND due_at > after
+            WHERE queue = news.queue AND state = 0 AND lane = news.kind AND lane <> '!'
+                AND coalesce('=' || key, '') = news.party AND bucket = news.bucket
+                AND due_at > after
             ORDER BY due_at LIMIT 1) AS front
             WHERE news.queue = ANY (queues)));
 END $$;

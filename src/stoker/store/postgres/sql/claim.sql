@@ -39,11 +39,6 @@ BEGIN
         INSERT INTO stoker.delta (queue, queued, running, used)
         SELECT queue, -count(*), count(*), sum(weight) FROM stoker.job
         WHERE ctid = ANY (picked) GROUP BY queue;
-        IF chosen IS NOT NULL THEN
-            INSERT INTO stoker.news (queue, lane, bucket)
-            SELECT DISTINCT queue, lane, bucket FROM stoker.job
-            WHERE ctid = ANY (picked) AND lane <> '!';
-        END IF;
         RETURN QUERY
         UPDATE stoker.job SET state = 1, token = lease, started_at = now,
             session = CASE WHEN NOT stays THEN holder END,

@@ -53,11 +53,34 @@ BEGIN
     PERFORM pg_advisory_xact_lock('stoker.queue'::regclass::oid::integer, hashtext(line) & 63);
 END $$;
 
--- Where a job stands in a limited queue: by its key, or apart if it needs no room.
-CREATE OR REPLACE FUNCTION stoker.lane_of(key text, weight bigint) RETURNS text
+-- The kind of lane in which a job of a limited queue stands, of those that the queue has: apart if it
+-- needs no room, with those of its task if that has a limit, else with its key's; NULL: in none.
+CREATE OR REPLACE FUNCTION stoker.lane_of(key text, name text, weight bigint, kinds text[])
+RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE WHEN weight = 0 THEN '!' ELSE '=' || key END
+    SELECT CASE WHEN weight = 0 THEN '!' WHEN '~' || name = ANY (kinds) THEN '~' || name
+        WHEN key IS NOT NULL THEN '' END
 $$;
+
+-- By what a queue with ageing sorts its jobs: a step of time for each rank.
+CREATE OR REPLACE FUNCTION stoker.aged(rank bigint, step bigint, due_at bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT greatest(least(rank::numeric * step + due_at, 9223372036854775807),
+        -9223372036854775808)::bigint
+$$;
+
+-- The queues in which there may be room because something has ended in these, which are limited:
+-- themselves and those within them, those that they are within, and whoever else is within those.
+CREATE OR REPLACE FUNCTION stoker.eased(loosened text[]) RETURNS text[]
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    around text[];
+BEGIN
+    around := loosened || ARRAY(SELECT within FROM stoker.queue
+        WHERE name = ANY (loosened) AND within IS NOT NULL);
+    RETURN ARRAY(SELECT unnest(around)
+        UNION SELECT name FROM stoker.queue WHERE within = ANY (around) AND within IS NOT NULL);
+END $$;
 
 -- The first bucket behind another in which a queue may have jobs without a lane. That there are
 -- marked ones is known, and their dead rows need not be passed to learn it.

@@ -1,61 +1,218 @@
 -- Claiming from queues that have to be walked: the lanes of limited ones, and orders side by side.
 
--- Keep other claims away from those queues that are limited, and look again at the lanes of which
--- there is news. Gives what is known of each queue; the first row has no name but the moment, which
--- is that after all waiting.
-CREATE OR REPLACE FUNCTION stoker.attend(given bigint, queues text[])
-RETURNS TABLE (name text, settings text, used bigint)
+-- Keep other claims away from those of the queues that are limited, and from what they are within;
+-- look again at the lanes of which there is news, wake those whose moment has come, and let nobody
+-- be further back than the clock. Gives what is known of each queue and those that it is within; the
+-- first row has no name but a verdict in `settings` and in `used` the moment, which is that after all
+-- waiting.
+CREATE OR REPLACE FUNCTION stoker.attend(given bigint, queues text[], holder bigint)
+RETURNS TABLE (name text, settings text, used bigint, task_use text, flows text, clock bigint,
+    reached bigint, opens_at bigint)
 LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET jit = off SET enable_hashjoin = off
-SET enable_mergejoin = off AS $$
+SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
-    heard stoker.news[];
+    concerned text[];
+    now bigint;
+    verdict text;
 BEGIN
     PERFORM stoker.heed(queues);
-    PERFORM FROM stoker.queue WHERE queue.name = ANY (queues) AND limited
+    concerned := queues || ARRAY(SELECT within FROM stoker.queue
+        WHERE queue.name = ANY (queues) AND within IS NOT NULL);
+    PERFORM FROM stoker.queue WHERE queue.name = ANY (concerned) AND limited
     ORDER BY queue.name FOR UPDATE;
-    -- If a great many wrote while nobody claimed, the next claims hear the rest.
+    now := stoker.moment(given);
+    verdict := stoker.verdict(queues, holder, now);
+    RETURN QUERY SELECT NULL, verdict, now, NULL, NULL, 0::bigint, 0::bigint, 0::bigint;
+    IF verdict IN ('sealed', 'dead') THEN
+        RETURN;
+    END IF;
+    PERFORM stoker.listen(queues, now);
+    RETURN QUERY
+    SELECT known.name, known.settings, stoker.used_within(known.name),
+        CASE WHEN cardinality(kinds) > 1 THEN (
+            SELECT jsonb_object_agg(kind, (
+                SELECT coalesce(sum(weight), 0) FROM stoker.job
+                WHERE queue = known.name AND lane = kind AND lane >= '~'
+                    AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%')))
+            FROM unnest(kinds) AS kind WHERE kind <> '')::text END,
+        (SELECT jsonb_object_agg(meter, state)::text FROM stoker.flow
+            WHERE queue = known.name AND (meter = '' OR meter >= '~')),
+        coalesce((SELECT reached FROM stoker.turn WHERE queue = known.name AND party = '!'), 0),
+        coalesce((SELECT reached FROM stoker.turn WHERE queue = known.name AND party = ''), 0),
+        known.opens_at
+    FROM stoker.queue AS known WHERE known.name = ANY (concerned);
+END $$;
+
+-- The units of capacity that a queue's jobs hold, and those of the queues within it.
+CREATE OR REPLACE FUNCTION stoker.used_within(line text) RETURNS bigint
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    members text[] := ARRAY(SELECT line
+        UNION SELECT name FROM stoker.queue WHERE within = line AND within IS NOT NULL);
+BEGIN
+    RETURN (SELECT coalesce(sum(used), 0) FROM stoker.queue WHERE name = ANY (members))
+        + (SELECT coalesce(sum(used), 0) FROM stoker.delta WHERE queue = ANY (members));
+END $$;
+
+-- Hear what is new in the lanes of queues.
+CREATE OR REPLACE FUNCTION stoker.listen(queues text[], now bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    heard record;
+    fair record;
+    latest bigint;
+BEGIN
+    -- If a great many wrote while nobody claimed, or fell due at once, the next claims hear the rest.
     WITH told AS (
         DELETE FROM stoker.news WHERE ctid = ANY (ARRAY(
             SELECT ctid FROM stoker.news WHERE queue = ANY (queues) LIMIT 10000))
         RETURNING *
     )
-    SELECT array_agg(DISTINCT told) INTO heard FROM told;
-    IF heard IS NOT NULL THEN
-        PERFORM stoker.look_again(heard);
+    SELECT array_agg(queue) AS queues, array_agg(party) AS parties, array_agg(kind) AS kinds,
+        array_agg(bucket) AS buckets INTO heard
+    FROM (SELECT DISTINCT * FROM told) AS word;
+    IF heard.queues IS NOT NULL THEN
+        latest := stoker.look_again(heard.queues, heard.parties, heard.kinds, heard.buckets,
+            stoker.turns_of(heard.queues, heard.parties), now);
     END IF;
-    RETURN QUERY SELECT NULL, NULL, stoker.moment(given);
-    RETURN QUERY
-    SELECT queue.name, queue.settings, queue.used + coalesce(
-        (SELECT sum(used) FROM stoker.delta WHERE delta.queue = queue.name), 0)::bigint
-    FROM stoker.queue WHERE queue.name = ANY (queues);
+    WITH woken AS (
+        UPDATE stoker.head SET shut_until = NULL WHERE ctid = ANY (ARRAY(
+            SELECT head.ctid FROM unnest(queues) AS line CROSS JOIN LATERAL (
+                SELECT ctid FROM stoker.head WHERE queue = line AND shut_until <= now
+                    AND shut_until < 9223372036854775807
+                ORDER BY shut_until LIMIT 10000) AS head))
+        RETURNING due_at
+    )
+    SELECT greatest(latest, max(due_at)) INTO latest FROM woken;
+    -- Somebody may have looked before they were due, and ask for it now.
+    UPDATE stoker.queue SET latest_due = latest
+    WHERE name = ANY (queues) AND limited AND latest_due < latest;
+    FOR fair IN SELECT name, kinds, reached FROM stoker.queue
+            JOIN stoker.turn ON turn.queue = name AND party = '!'
+            WHERE name = ANY (queues) AND queue.fair LOOP
+        UPDATE stoker.head SET turn = 0 WHERE queue = fair.name AND kind = ANY (fair.kinds)
+            AND shut_until IS NULL AND turn > 0 AND turn < fair.reached;
+    END LOOP;
 END $$;
 
--- Find the heads of lanes anew, and open what may have room.
-CREATE OR REPLACE FUNCTION stoker.look_again(heard stoker.news[]) RETURNS void
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off AS $$
+-- Find the heads of lanes anew (where no bucket is given, none), and open all lanes of their parties,
+-- which have been served so far. Gives the latest due time of heads that are due.
+CREATE OR REPLACE FUNCTION stoker.look_again(
+    queues text[], parties text[], lanes text[], buckets bigint[], turns bigint[], now bigint
+) RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
+SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    latest bigint;
 BEGIN
     WITH foremost AS MATERIALIZED (
-        SELECT spot.queue, spot.lane, spot.bucket, front.due_at, front.second, front.id
-        FROM unnest(heard) AS spot
+        SELECT spot.queue, spot.party, spot.kind, spot.bucket, spot.turn, front.due_at, front.id,
+            CASE WHEN ageing IS NOT NULL THEN stoker.aged(spot.bucket, ageing, front.due_at)
+                WHEN time_first THEN front.due_at ELSE spot.bucket END AS major,
+            CASE WHEN time_first THEN front.second ELSE front.due_at END AS minor,
+            CASE WHEN front.due_at > now THEN front.due_at END AS shut_until,
+            head.ctid AS spot,
+            (head.turn, head.major, head.minor, head.job, head.shut_until) AS before
+        FROM unnest(queues, parties, lanes, buckets, turns)
+            AS spot (queue, party, kind, bucket, turn)
+        JOIN stoker.queue AS known ON known.name = spot.queue
+        LEFT JOIN stoker.head ON head.queue = spot.queue AND head.party = spot.party
+            AND head.kind = spot.kind AND head.bucket = spot.bucket
         LEFT JOIN LATERAL (
             SELECT due_at, second, id FROM stoker.job
-            WHERE queue = spot.queue AND state = 0 AND lane = spot.lane AND bucket = spot.bucket
+            WHERE queue = spot.queue AND state = 0 AND lane = spot.kind AND lane <> '!'
+                AND coalesce('=' || key, '') = spot.party AND bucket = spot.bucket
             ORDER BY due_at, second, id LIMIT 1
         ) AS front ON true
         WHERE spot.bucket IS NOT NULL
     ), emptied AS (
-        DELETE FROM stoker.head USING foremost AS spot WHERE spot.id IS NULL
-            AND (head.queue, head.lane, head.bucket) = (spot.queue, spot.lane, spot.bucket)
+        DELETE FROM stoker.head USING foremost AS new
+        WHERE head.ctid = new.spot AND new.id IS NULL
+    ), moved AS (
+        UPDATE stoker.head SET turn = new.turn, major = new.major, minor = new.minor,
+            job = new.id, due_at = new.due_at, shut_until = new.shut_until
+        FROM foremost AS new WHERE head.ctid = new.spot
+            AND before IS DISTINCT FROM (new.turn, new.major, new.minor, new.id, new.shut_until)
+            AND new.id IS NOT NULL
+    ), fresh AS (
+        INSERT INTO stoker.head
+            (queue, party, kind, bucket, turn, major, minor, job, due_at, shut_until)
+        SELECT queue, party, kind, bucket, turn, major, minor, id, due_at, shut_until
+        FROM foremost WHERE spot IS NULL AND id IS NOT NULL
     )
-    INSERT INTO stoker.head (queue, lane, bucket, due_at, second, job)
-    SELECT * FROM foremost WHERE id IS NOT NULL
-    ON CONFLICT (queue, lane, bucket) DO UPDATE SET due_at = excluded.due_at,
-        second = excluded.second, job = excluded.job, shut = false;
-    UPDATE stoker.head SET shut = false
-    FROM (SELECT DISTINCT queue, lane FROM unnest(heard)) AS spot
-    WHERE head.queue = spot.queue AND head.lane = spot.lane AND shut;
+    SELECT max(due_at) INTO latest FROM foremost WHERE due_at <= now;
+    -- The rows are looked for first, so that nobody begins with all heads there are.
+    WITH stale AS MATERIALIZED (
+        SELECT lane.spot, word.turn
+        FROM (SELECT DISTINCT * FROM unnest(queues, parties, turns) AS each (queue, party, turn))
+            AS word
+        CROSS JOIN LATERAL (
+            SELECT head.ctid AS spot FROM stoker.head
+            WHERE queue = word.queue AND party = word.party AND (head.turn <> word.turn
+                OR shut_until IS DISTINCT FROM CASE WHEN due_at > now THEN due_at END)
+            OFFSET 0) AS lane
+    )
+    UPDATE stoker.head SET turn = stale.turn, shut_until = CASE WHEN due_at > now THEN due_at END
+    FROM stale WHERE head.ctid = stale.spot;
+    RETURN latest;
+END $$;
+
+-- How far parties of fair queues have been served, if that is further than others; else 0.
+CREATE OR REPLACE FUNCTION stoker.turns_of(queues text[], parties text[]) RETURNS bigint[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM stoker.queue WHERE name = ANY (queues) AND fair) THEN
+        RETURN array_fill(0::bigint, ARRAY[cardinality(queues)]);
+    END IF;
+    RETURN ARRAY(
+        SELECT coalesce((SELECT served.reached FROM stoker.queue AS known
+            JOIN stoker.turn AS clock ON clock.queue = known.name AND clock.party = '!'
+            JOIN stoker.turn AS served ON served.queue = known.name AND served.party = spot.party
+            WHERE known.name = spot.queue AND known.fair AND served.reached > clock.reached), 0)
+        FROM unnest(queues, parties) WITH ORDINALITY AS spot (queue, party, place) ORDER BY place);
+END $$;
+
+-- What a claim sees first of each of these queues: the jobs without a lane (no kind), those of
+-- weight 0 (kind '!'), and heads of lanes of all kinds, each with some behind it.
+CREATE OR REPLACE FUNCTION stoker.sights(
+    given bigint, queues text[], most bigint, mark_queues text[], mark_buckets bigint[],
+    mark_dues bigint[], mark_seconds bigint[], mark_jobs bigint[]
+) RETURNS SETOF stoker.sight
+LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
+SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    now bigint := stoker.moment(given);
+    line text;
+    lanes text;
+    known stoker.queue;
+    marks record;
+    clock bigint;
+BEGIN
+    FOREACH line IN ARRAY queues LOOP
+        SELECT * INTO known FROM stoker.queue WHERE name = line;
+        CONTINUE WHEN known.paused;
+        SELECT coalesce(array_agg(bucket), '{}') AS buckets, array_agg(due) AS dues,
+            array_agg(second) AS seconds, array_agg(job) AS jobs INTO marks
+        FROM unnest(mark_queues, mark_buckets, mark_dues, mark_seconds, mark_jobs)
+            AS mark (queue, bucket, due, second, job) WHERE mark.queue = line;
+        RETURN QUERY SELECT * FROM stoker.line(line, now, most, -9223372036854775808,
+            marks.buckets, marks.dues, marks.seconds, marks.jobs);
+        CONTINUE WHEN known.limited IS NOT TRUE;
+        RETURN QUERY SELECT * FROM stoker.free_line(line, now, most);
+        clock := (SELECT reached FROM stoker.turn
+            WHERE queue = line AND party = '!' AND known.fair);
+        FOREACH lanes IN ARRAY known.kinds LOOP
+            RETURN QUERY SELECT * FROM stoker.heads(line, lanes, now, most, 0, -1, 0, 0, 0);
+            IF clock IS NOT NULL THEN
+                RETURN QUERY SELECT * FROM stoker.heads(line, lanes, now, most,
+                    9223372036854775807, greatest(clock, 1), -9223372036854775808, 0, 0);
+            END IF;
+        END LOOP;
+    END LOOP;
 END $$;
 
 -- Due jobs of a queue that stand in no lane, in its order: in the buckets behind one, and in each
@@ -63,108 +220,115 @@ END $$;
 CREATE OR REPLACE FUNCTION stoker.line(
     line text, now bigint, most bigint, behind bigint,
     mark_buckets bigint[], mark_dues bigint[], mark_seconds bigint[], mark_jobs bigint[]
-) RETURNS TABLE (id bigint, revision bigint, bucket bigint, due_at bigint, second bigint,
-    key text, weight bigint)
+) RETURNS SETOF stoker.sight
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
 SET enable_bitmapscan = off AS $$
-#variable_conflict use_column
 DECLARE
+    step bigint := (SELECT ageing FROM stoker.queue WHERE name = line);
     rung bigint := behind;
-    mark record;
+    aged stoker.sight[] := '{}';
+    left_over bigint := most;
     found_now bigint;
 BEGIN
-    WHILE most > 0 LOOP
+    WHILE left_over > 0 LOOP
         rung := stoker.next_bucket(line, rung, mark_buckets);
         EXIT WHEN rung IS NULL;
-        SELECT coalesce(max(due), -9223372036854775808) AS due, coalesce(max(second), 0) AS second,
-            coalesce(max(job), 0) AS job INTO mark
-        FROM unnest(mark_buckets, mark_dues, mark_seconds, mark_jobs)
-            AS marked (bucket, due, second, job) WHERE marked.bucket = rung;
-        RETURN QUERY
-        SELECT id, revision, bucket, due_at, second, key, weight FROM stoker.job
-        WHERE queue = line AND state = 0 AND lane IS NULL AND bucket = rung AND due_at <= now
-            AND (due_at, second, id) > (mark.due, mark.second, mark.job)
-        ORDER BY due_at, second, id LIMIT most;
-        GET DIAGNOSTICS found_now = ROW_COUNT;
-        most := most - found_now;
+        IF step IS NOT NULL THEN
+            aged := aged || ARRAY(SELECT each FROM stoker.line_in_bucket(line, now, most, rung,
+                mark_buckets, mark_dues, mark_seconds, mark_jobs) AS each);
+        ELSE
+            RETURN QUERY SELECT * FROM stoker.line_in_bucket(line, now, left_over, rung,
+                mark_buckets, mark_dues, mark_seconds, mark_jobs);
+            GET DIAGNOSTICS found_now = ROW_COUNT;
+            left_over := left_over - found_now;
+        END IF;
     END LOOP;
+    RETURN QUERY SELECT * FROM unnest(aged)
+    ORDER BY stoker.aged(bucket, step, due_at), due_at, id LIMIT most;
 END $$;
 
--- The same for the jobs that need no room, behind a place.
-CREATE OR REPLACE FUNCTION stoker.free_line(
-    line text, now bigint, most bigint, after_bucket bigint, after_due bigint, after_second bigint,
-    after_job bigint
-) RETURNS TABLE (id bigint, revision bigint, bucket bigint, due_at bigint, second bigint,
-    key text, weight bigint)
-LANGUAGE plpgsql STABLE
-SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
-SET enable_bitmapscan = off AS $$
-#variable_conflict use_column
+-- The same in one bucket.
+CREATE OR REPLACE FUNCTION stoker.line_in_bucket(
+    line text, now bigint, most bigint, rung bigint,
+    mark_buckets bigint[], mark_dues bigint[], mark_seconds bigint[], mark_jobs bigint[]
+) RETURNS SETOF stoker.sight
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    rung bigint := after_bucket;
-    found_now bigint;
+    mark record;
 BEGIN
-    WHILE most > 0 AND rung IS NOT NULL LOOP
-        RETURN QUERY
-        SELECT id, revision, bucket, due_at, second, key, weight FROM stoker.job
-        WHERE queue = line AND state = 0 AND lane = '!' AND bucket = rung AND due_at <= now
-            AND (rung > after_bucket OR (due_at, second, id) > (after_due, after_second, after_job))
-        ORDER BY due_at, second, id LIMIT most;
-        GET DIAGNOSTICS found_now = ROW_COUNT;
-        most := most - found_now;
+    SELECT coalesce(max(due), -9223372036854775808) AS due, coalesce(max(second), 0) AS second,
+        coalesce(max(job), 0) AS job INTO mark
+    FROM unnest(mark_buckets, mark_dues, mark_seconds, mark_jobs)
+        AS marked (bucket, due, second, job) WHERE marked.bucket = rung;
+    RETURN QUERY
+    SELECT queue, lane, id, revision, bucket, due_at, second, name, key, weight,
+        NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL
+    FROM stoker.job
+    WHERE queue = line AND state = 0 AND lane IS NULL AND bucket = rung AND due_at <= now
+        AND (due_at, second, id) > (mark.due, mark.second, mark.job)
+    ORDER BY due_at, second, id LIMIT most;
+END $$;
+
+-- The first due jobs of weight 0 in each bucket.
+CREATE OR REPLACE FUNCTION stoker.free_line(line text, now bigint, most bigint)
+RETURNS SETOF stoker.sight
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    rung bigint := -9223372036854775808;
+BEGIN
+    LOOP
         rung := (SELECT bucket FROM stoker.job
             WHERE queue = line AND state = 0 AND lane = '!' AND bucket > rung
             ORDER BY bucket LIMIT 1);
+        EXIT WHEN rung IS NULL;
+        RETURN QUERY
+        SELECT queue, lane, id, revision, bucket, due_at, second, name, key, weight,
+            NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL
+        FROM stoker.job
+        WHERE queue = line AND state = 0 AND lane = '!' AND bucket = rung AND due_at <= now
+        ORDER BY due_at, second, id LIMIT most;
     END LOOP;
 END $$;
 
--- Open lanes of a queue in the order of their heads, behind a place, each with its first few due
--- jobs and with what its key holds.
-CREATE OR REPLACE FUNCTION stoker.lanes(
-    line text, now bigint, most bigint, few bigint, after_bucket bigint, after_due bigint,
-    after_second bigint, after_job bigint
-) RETURNS TABLE (head bigint, head_due bigint, head_second bigint, used bigint,
-    id bigint, revision bigint, bucket bigint, due_at bigint, second bigint, key text,
-    weight bigint)
+-- Open lanes of one kind in the order of their heads: those behind a place, up to a turn. Each comes
+-- with its first due jobs, the more the fewer lanes there are, and with what its key holds and what
+-- has started of it, if that counts.
+CREATE OR REPLACE FUNCTION stoker.heads(
+    line text, lanes text, now bigint, most bigint, last_turn bigint, after_turn bigint,
+    after_major bigint, after_minor bigint, after_job bigint
+) RETURNS SETOF stoker.sight
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
-SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off AS $$
-#variable_conflict use_column
+SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
-    rung bigint := after_bucket;
-    found_now bigint;
+    known stoker.queue;
 BEGIN
-    WHILE most > 0 AND rung IS NOT NULL LOOP
-        RETURN QUERY
-        WITH open AS MATERIALIZED (
-            SELECT * FROM stoker.head
-            WHERE queue = line AND NOT shut AND bucket = rung AND due_at <= now
-                AND (rung > after_bucket
-                    OR (due_at, second, job) > (after_due, after_second, after_job))
-            ORDER BY due_at, second, job LIMIT most
-        )
-        SELECT open.job, open.due_at, open.second, stoker.held(line, member.key), member.*
-        FROM open CROSS JOIN LATERAL (
-            SELECT id, revision, bucket, due_at, second, key, weight FROM stoker.job
-            WHERE queue = line AND state = 0 AND lane = open.lane AND bucket = rung
-                AND due_at <= now
-            ORDER BY due_at, second, id LIMIT few
-        ) AS member
-        ORDER BY open.due_at, open.second, open.job, member.due_at, member.second, member.id;
-        GET DIAGNOSTICS found_now = ROW_COUNT;
-        most := most - found_now;
-        rung := (SELECT bucket FROM stoker.head WHERE queue = line AND NOT shut AND bucket > rung
-            ORDER BY bucket LIMIT 1);
-    END LOOP;
-END $$;
-
--- The units of capacity that a key holds.
-CREATE OR REPLACE FUNCTION stoker.held(line text, holder text) RETURNS bigint
-LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
-BEGIN
-    RETURN (SELECT coalesce(sum(weight), 0)::bigint FROM stoker.job
-        WHERE queue = line AND key = holder AND key IS NOT NULL
-            AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%'));
+    SELECT * INTO known FROM stoker.queue WHERE name = line;
+    RETURN QUERY
+    WITH open AS MATERIALIZED (
+        SELECT party, head.bucket, turn, major, minor, job,
+            CASE WHEN known.counts_keys AND party <> '' THEN (
+                SELECT coalesce(sum(weight), 0)::bigint FROM stoker.job
+                WHERE queue = line AND key = substr(party, 2) AND key IS NOT NULL
+                    AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%')) END AS used,
+            CASE WHEN known.rates_keys AND party <> '' THEN (
+                SELECT state FROM stoker.flow WHERE queue = line AND meter = party) END AS flow
+        FROM stoker.head
+        WHERE queue = line AND kind = lanes AND shut_until IS NULL AND turn <= last_turn
+            AND (turn, major, minor, job) > (after_turn, after_major, after_minor, after_job)
+        ORDER BY turn, major, minor, job LIMIT most
+    ), few AS MATERIALIZED (
+        SELECT 2 + most / greatest(count(*), 1) AS number FROM open
+    )
+    -- Nothing is sorted here: all joins are nested loops, which keep the order.
+    SELECT line, lanes, member.id, member.revision, open.bucket, member.due_at, member.second,
+        member.name, member.key, member.weight, (SELECT number FROM few), open.turn, open.major,
+        open.minor, open.job, open.used, open.flow
+    FROM open LEFT JOIN LATERAL (
+        SELECT id, revision, due_at, second, name, key, weight FROM stoker.job
+        WHERE queue = line AND state = 0 AND lane = lanes AND lane <> '!'
+            AND coalesce('=' || key, '') = open.party AND bucket = open.bucket AND due_at <= now
+        ORDER BY due_at, second, id LIMIT (SELECT number FROM few)
+    ) AS member ON true;
 END $$;

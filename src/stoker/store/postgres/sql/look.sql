@@ -48,6 +48,9 @@ GROUP BY name HAVING sum(queued) > 0 ORDER BY name
 -- name: next_due
 SELECT stoker.next_due($1, $2, $3, $4)
 
+-- name: flows
+SELECT meter, state FROM stoker.flow WHERE queue = $1 AND meter = ANY ($2)
+
 -- name: notes
 SELECT key, value, until, revision FROM stoker.note
 WHERE key = ANY ($1) AND (until IS NULL OR until > $2)

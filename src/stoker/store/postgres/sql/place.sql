@@ -29,7 +29,8 @@ BEGIN
             CASE WHEN new.policy IS NULL THEN 86400000000 ELSE new.timeout END,
             coalesce(new.stays, false), coalesce(new.repeats, false), new.created_at,
             new.scheduled_at, coalesce(new.weight, 1000), new.key, new.meta,
-            CASE WHEN known.limited THEN stoker.lane_of(new.key, new.weight) END
+            CASE WHEN known.limited
+                THEN stoker.lane_of(new.key, new.name, new.weight, known.kinds) END
         FROM (
             -- Numbered in the order given, whatever the join below makes of it.
             SELECT nextval('stoker.job_id') AS id, *
@@ -39,10 +40,10 @@ BEGIN
                     repeats, created_at, scheduled_at, weight, key, meta)
         ) AS new
         LEFT JOIN stoker.queue AS known ON special AND known.name = new.queue
-        RETURNING id, queue, lane, bucket
+        RETURNING id, queue, key, lane, bucket
     ), told AS (
-        INSERT INTO stoker.news (queue, lane, bucket)
-        SELECT DISTINCT queue, lane, bucket FROM fresh WHERE lane <> '!'
+        INSERT INTO stoker.news (queue, party, kind, bucket)
+        SELECT DISTINCT queue, coalesce('=' || key, ''), lane, bucket FROM fresh WHERE lane <> '!'
     )
     SELECT array_agg(id ORDER BY id) INTO ids FROM fresh;
     INSERT INTO stoker.delta (queue, queued) SELECT * FROM unnest(touched, counts);

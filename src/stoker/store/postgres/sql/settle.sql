@@ -1,8 +1,8 @@
 -- Ends of jobs, many at once.
 
 -- jobs[n] ends as states[n], or is forgotten (NULL). All of them must be still those on which that
--- was decided, else nothing happens. Gives the limited queues in which room was made. The jobs come
--- in the order of their ids, so that two such calls never wait for one another in a circle.
+-- was decided, else nothing happens. Gives the limited queues in which there may be room now. The
+-- jobs come in the order of their ids, so that two such calls never wait for one another in a circle.
 CREATE OR REPLACE FUNCTION stoker.settle(
     jobs bigint[], revisions bigint[], tokens bigint[], states smallint[], untils bigint[],
     ends bigint[], results bytea[], errors text[]
@@ -51,13 +51,14 @@ BEGIN
         WHERE source = 1 AND units > 0
             AND EXISTS (SELECT FROM stoker.queue WHERE name = moved.queue AND limited)
     ), told AS (
-        INSERT INTO stoker.news (queue, lane)
-        SELECT queue, '=' || key FROM loosened WHERE key IS NOT NULL
+        INSERT INTO stoker.news (queue, party)
+        SELECT queue, '=' || key FROM loosened WHERE key IS NOT NULL AND EXISTS (
+            SELECT FROM stoker.queue WHERE name = loosened.queue AND counts_keys)
     )
     SELECT (SELECT sum(many) FROM moved), ARRAY(SELECT DISTINCT queue FROM loosened)
     INTO settled, eased;
     IF settled IS DISTINCT FROM cardinality(jobs) THEN
         RAISE EXCEPTION 'some job has moved on' USING ERRCODE = 'STK02';
     END IF;
-    RETURN eased;
+    RETURN CASE WHEN cardinality(eased) > 0 THEN stoker.eased(eased) ELSE eased END;
 END $$;

@@ -33,7 +33,10 @@ SELECT key, CASE WHEN until IS NULL OR until > $2 THEN revision ELSE 0 END FROM 
 WHERE key = ANY ($1) ORDER BY key FOR UPDATE
 
 -- name: configure
-SELECT stoker.configure($1, $2, $3, $4, $5)
+SELECT stoker.configure($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+
+-- name: eased
+SELECT stoker.eased($1)
 
 -- name: delete_jobs
 DELETE FROM stoker.job WHERE id = ANY ($1)
@@ -43,7 +46,7 @@ INSERT INTO stoker.delta (queue, queued, running, waiting, finished, failed, can
 SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8)
 
 -- name: tell
-INSERT INTO stoker.news (queue, lane, bucket) SELECT * FROM unnest($1, $2, $3)
+INSERT INTO stoker.news (queue, party, kind, bucket) SELECT * FROM unnest($1, $2, $3, $4)
 
 -- name: add_note
 -- Not instead of one that somebody else has put there meanwhile.

@@ -1,32 +1,52 @@
 -- Statements of the walk through queues that have limits, or orders of their own.
 
 -- name: attend
-SELECT name, settings, used FROM stoker.attend($1, $2)
+SELECT name, settings, used, task_use, flows, clock, reached, opens_at
+FROM stoker.attend($1, $2, $3)
+
+-- name: sights
+SELECT * FROM stoker.sights($1, $2, $3, $4, $5, $6, $7, $8)
 
 -- name: line
-SELECT id, revision, bucket, due_at, second, key, weight
-FROM stoker.line($1, $2, $3, $4, $5, $6, $7, $8)
+SELECT * FROM stoker.line($1, $2, $3, $4, $5, $6, $7, $8)
 
--- name: free_line
-SELECT id, revision, bucket, due_at, second, key, weight
-FROM stoker.free_line($1, $2, $3, $4, $5, $6, $7)
-
--- name: lanes
-SELECT head, head_due, head_second, used, id, revision, bucket, due_at, second, key, weight
-FROM stoker.lanes($1, $2, $3, $4, $5, $6, $7, $8)
+-- name: heads
+SELECT * FROM stoker.heads($1, $2, $3, $4, $5, $6, $7, $8, $9)
 
 -- name: behind
-SELECT id, revision, bucket, due_at, second, key, weight FROM stoker.job
-WHERE queue = $1 AND state = 0 AND lane = $2 AND bucket = $3 AND due_at <= $4
-    AND (due_at, second, id) > ($5, $6, $7)
-ORDER BY due_at, second, id LIMIT $8
+SELECT id, revision, bucket, due_at, second, name, key, weight FROM stoker.job
+WHERE queue = $1 AND state = 0 AND lane = $2 AND lane <> '!' AND coalesce('=' || key, '') = $3
+    AND bucket = $4 AND due_at <= $5 AND (due_at, second, id) > ($6, $7, $8)
+ORDER BY due_at, second, id LIMIT $9
 
--- name: held
-SELECT stoker.held($1, $2)
+-- name: free
+SELECT id, revision, bucket, due_at, second, name, key, weight FROM stoker.job
+WHERE queue = $1 AND state = 0 AND lane = '!' AND bucket = $2 AND due_at <= $3
+    AND (due_at, second, id) > ($4, $5, $6)
+ORDER BY due_at, second, id LIMIT $7
 
 -- name: begin
 SELECT * FROM stoker.claim($1, '{}', 0, $2, $3, $4, '{}', '{}', '{}', '{}', '{}', $5, $6)
 
+-- name: write_turns
+INSERT INTO stoker.turn (queue, party, reached) SELECT * FROM unnest($1, $2, $3)
+ON CONFLICT (queue, party) DO UPDATE SET reached = excluded.reached
+
+-- name: look_again
+SELECT stoker.look_again($1, $2, $3, $4, $5, $6)
+
 -- name: shut
--- Those behind the job that did not fit must not overtake it; those before it may still come.
-UPDATE stoker.head SET shut = true WHERE queue = $1 AND lane = $2 AND bucket >= $3
+-- Those behind a job that did not fit must not overtake it, even if they are not due yet; those
+-- before it may still come.
+UPDATE stoker.head SET shut_until = greatest(word.until, head.due_at)
+FROM unnest($1, $2, $3, $4, $5, $6, $7) AS word (queue, party, kind, major, minor, job, until)
+WHERE head.queue = word.queue AND head.party = word.party AND head.kind = word.kind
+    AND (head.major, head.minor, head.job) >= (word.major, word.minor, word.job)
+
+-- name: write_flows
+INSERT INTO stoker.flow (queue, meter, state, until) SELECT * FROM unnest($1, $2, $3, $4)
+ON CONFLICT (queue, meter) DO UPDATE SET state = excluded.state, until = excluded.until
+
+-- name: write_openings
+UPDATE stoker.queue SET opens_at = word.moment FROM unnest($1, $2) AS word (name, moment)
+WHERE queue.name = word.name

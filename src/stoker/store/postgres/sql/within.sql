@@ -118,7 +118,7 @@ BEGIN
     RETURN stoker.book(before, after);
 END $$;
 
--- A job with the place that it has in its queue, if it is queued.
+-- A job with the place that it has in its queue.
 CREATE OR REPLACE FUNCTION stoker.put_in_place(job stoker.job, rank bigint) RETURNS stoker.job
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -127,12 +127,12 @@ BEGIN
     SELECT * INTO line FROM stoker.queue WHERE name = job.queue;
     job.bucket := CASE WHEN line.time_first THEN 0 ELSE rank END;
     job.second := CASE WHEN line.time_first THEN rank ELSE 0 END;
-    job.lane := CASE WHEN line.limited AND job.state = 0
-        THEN stoker.lane_of(job.key, job.weight) END;
+    job.lane := CASE WHEN line.limited
+        THEN stoker.lane_of(job.key, job.name, job.weight, line.kinds) END;
     RETURN job;
 END $$;
 
--- Enter into the books that a job was so and is so now. Gives its queue, if room was made there.
+-- Enter into the books that a job was so and is so now. Gives the queues in which there may be room.
 CREATE OR REPLACE FUNCTION stoker.book(before stoker.job, after stoker.job) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -151,11 +151,14 @@ BEGIN
                 step * (job.state = 2)::integer, step * (job.state = 3)::integer,
                 step * (job.state = 4)::integer, step * (job.state = 5)::integer, step * units;
             IF EXISTS (SELECT FROM stoker.queue WHERE name = job.queue AND limited) THEN
-                INSERT INTO stoker.news (queue, lane, bucket)
-                SELECT job.queue, '=' || job.key, CASE WHEN job.state = 0 THEN job.bucket END
-                WHERE job.key IS NOT NULL AND job.weight > 0;
+                INSERT INTO stoker.news (queue, party, kind, bucket)
+                SELECT job.queue, coalesce('=' || job.key, ''),
+                    CASE WHEN job.state = 0 THEN job.lane END,
+                    CASE WHEN job.state = 0 THEN job.bucket END
+                WHERE CASE WHEN job.state = 0 THEN job.lane <> '!'
+                    ELSE job.key IS NOT NULL AND units > 0 END;
                 IF step < 0 AND units > 0 THEN
-                    eased := jsonb_build_array(job.queue);
+                    eased := to_jsonb(stoker.eased(ARRAY[job.queue]));
                 END IF;
             END IF;
         END IF;

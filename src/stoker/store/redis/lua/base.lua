@@ -12,11 +12,12 @@ local pack, unpack_struct, spread = struct.pack, struct.unpack, unpack
 local encode, decode = cmsgpack.pack, cmsgpack.unpack
 
 local NUMBER = 6
+local WHOLE_WEIGHT = 1000
 local MOST_ARGUMENTS = 1000
 local HIGH = rep('\255', 22) -- behind whatever begins alike
 
 -- Set anew by `begin` for every call.
-local call, T, NOW, NOW8
+local call, T, NOW, NOW8, lanes_by_name
 
 -- A whole number as eight bytes that sort as numbers do, negative ones first.
 local function sortable(number)
@@ -24,8 +25,13 @@ local function sortable(number)
   return char((byte(bytes) + 128) % 256) .. sub(bytes, 2)
 end
 
+-- The number that `sortable` wrote.
+local function unsorted(bytes)
+  return (unpack_struct('>i8', char((byte(bytes) + 128) % 256) .. sub(bytes, 2)))
+end
+
 local function begin(keys, args)
-  call, T = redis.call, keys[1]
+  call, T, lanes_by_name = redis.call, keys[1], {}
   if args[1] == '' then
     local time = call('TIME')
     NOW = time[1] * 1000000 + time[2]
@@ -91,6 +97,11 @@ local function fetch(kind, numbers)
   return found
 end
 
+-- What a body says before its payload.
+local function head_of(body)
+  return decode(sub(body, 5, 4 + unpack_struct('>I4', body) % 16777216))
+end
+
 local function put(kind, numbers, values)
   by_home(numbers, function(home, first, last)
     local pairs_of, n = {}, 0
@@ -100,6 +111,50 @@ local function put(kind, numbers, values)
     end
     call('HSET', shelf(kind, home), spread(pairs_of))
   end)
+end
+
+-- Jobs that start together may be in no order of numbers. These do the same as `fetch` and `put`,
+-- and look into each hash only once.
+
+local function is_sorted(numbers)
+  for i = 2, #numbers do
+    if numbers[i] < numbers[i - 1] then
+      return false
+    end
+  end
+  return true
+end
+
+local function in_order(numbers)
+  local sorted = {}
+  for i = 1, #numbers do
+    sorted[i] = numbers[i]
+  end
+  table.sort(sorted)
+  return sorted
+end
+
+local function fetch_scattered(kind, numbers)
+  local sorted, found, by_number = in_order(numbers), {}, {}
+  local values = fetch(kind, sorted)
+  for i = 1, #sorted do
+    by_number[sorted[i]] = values[i]
+  end
+  for i = 1, #numbers do
+    found[i] = by_number[numbers[i]]
+  end
+  return found
+end
+
+local function put_scattered(kind, numbers, values)
+  local sorted, by_number, again = in_order(numbers), {}, {}
+  for i = 1, #numbers do
+    by_number[numbers[i]] = values[i]
+  end
+  for i = 1, #sorted do
+    again[i] = by_number[sorted[i]]
+  end
+  put(kind, sorted, again)
 end
 
 local function put_new(numbers, bodies)

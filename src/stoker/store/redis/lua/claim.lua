@@ -1,203 +1,172 @@
 -- Choosing and starting jobs.
 --
--- A queue is walked in its order up to what is due; jobs that are not due are never looked at.
--- Jobs with a key stand in lanes, of which only the heads are looked at, so that a key without room
--- costs nothing, however many jobs it has. Who may enter is what kernel.admission says.
+-- The foremost jobs of all queues whose key and task have room are compared by rank, time and
+-- arrival; the best is taken if its queue has room, too, or passed over. When all lines are through,
+-- jobs that were beyond their share may have what nobody else wanted.
 
-local LEAN, READY, FREE_LINE, HEADS, LANE_LINE = 0, 1, 2, 3, 4
-local WHOLE_WEIGHT = 1000
 local A_DAY = 86400000000
-local STEP = 32 -- members of a line read at once, where it is not known how many are wanted
+
+local function place_of(page, order)
+  return page.time_first and turned(order) or order
+end
 
 -- -- lines ----------------------------------------------------------------------------------
 
--- The due members of a line, in its order. A member begins with an order.
-local function due_members(page, name, size)
-  local members, at, done = {}, 0, false
-  local from, to = '-', page.time_first and '[' .. NOW8 .. HIGH or '+'
-  return function()
-    while true do
-      at = at + 1
-      local member = members[at]
-      if not member then
-        if done then
-          return nil
-        end
-        members, at = call('ZRANGEBYLEX', name, from, to, 'LIMIT', 0, size), 0
-        done = #members < size
-        if not done then
-          from = '(' .. members[#members]
-        end
-      elseif page.time_first or sub(member, 9, 16) <= NOW8 then
-        return member
-      else
-        -- Nothing behind it is due in this rank: on to the next one.
-        from, members, at, done = '(' .. sub(member, 1, 8) .. HIGH, {}, 0, false
-      end
-    end
+-- Queues that need no care: a job that is due may start.
+local function lean_line(page, size)
+  local line = due_members(page, T .. ':r:' .. page.queue, '', size)
+  local function next_job()
+    local order = line()
+    return order and {order = order, source = LEAN}
   end
+  return {page = page, next = next_job}
 end
 
--- The due jobs of a lane behind one of them, in the same bucket.
-local function behind(page, key, order)
-  local lane = lane_of(key)
-  local last = page.time_first and lane .. NOW8 or lane .. sub(order, 1, 8) .. NOW8
-  return function()
-    local found = call('ZRANGEBYLEX', T .. ':k:' .. page.queue, '(' .. lane .. order,
-      '[' .. last .. HIGH, 'LIMIT', 0, 1)[1]
-    order = found and sub(found, #lane + 1)
-    return order and order .. key
+local function careful_line(page, size, doors)
+  local door = door_of(doors, page.queue)
+  if page.within then
+    local outer = door_of(doors, page.within)
+    door.outer, door.shared, outer.shared = outer.own, true, true
   end
+  local walk = set_out(page, door, math.min(size, STEP))
+  local function next_job()
+    return foremost(walk)
+  end
+  return {page = page, next = next_job, walk = walk}
 end
 
--- -- admission ------------------------------------------------------------------------------
-
-local function fits(used, weight, limit)
-  return not limit or used + weight <= limit or used == 0
-end
-
--- May the next job in order enter? True, 'key' or 'queue': which of them is full.
-local function ask(gate, key, weight)
-  if weight == 0 then
-    return true
-  end
-  local page = gate.page
-  if gate.full then
-    return 'queue'
-  end
-  if key then
-    gate.key_used[key] = gate.key_used[key] or key_used(page, key)
-    local limit = page.keys[key] or page.key_capacity
-    if gate.shut[key] or not fits(gate.key_used[key], weight, limit) then
-      gate.shut[key] = true
-      return 'key'
-    end
-  end
-  if not fits(gate.used, weight, page.capacity) then
-    gate.full = true
-    return 'queue'
-  end
-  gate.used = gate.used + weight
-  if key then
-    gate.key_used[key] = gate.key_used[key] + weight
-  end
-  return true
-end
-
--- What a body says before its payload.
-local function head_of(body)
-  return decode(sub(body, 5, 4 + unpack_struct('>I4', body) % 16777216))
-end
-
-local function weight_of(order)
-  local body = fetch('j', {sub(order, 17, 22)})[1]
-  return byte(body) == 0 and WHOLE_WEIGHT or head_of(body)[8] or WHOLE_WEIGHT
-end
-
-local function queue_up(heap, source, line)
-  local member = line()
-  if member then
-    push(heap, {sub(member, 1, 22), source, line, sub(member, 23)})
-  end
-end
-
--- The due jobs of a queue in its order, as far as capacity lets them in: order, source, key.
-local function admitted(page, full_lanes)
-  local gate = {page = page, used = page.used, full = false, key_used = {}, shut = {}}
-  local heap = {}
-  queue_up(heap, READY, due_members(page, T .. ':r:' .. page.queue, STEP))
-  if page.laned > 0 then
-    queue_up(heap, FREE_LINE, due_members(page, T .. ':f:' .. page.queue, STEP))
-    queue_up(heap, HEADS, due_members(page, T .. ':h:' .. page.queue, STEP))
-  end
-  return function()
-    while #heap > 0 do
-      local head = pop(heap)
-      local order, source, line = head[1], head[2], head[3]
-      local key = source >= HEADS and head[4] or nil
-      local weight = source == FREE_LINE and 0 or weight_of(order)
-      local answer = ask(gate, key, weight)
-      if answer == 'queue' then
-        local free
-        for _, other in ipairs(heap) do
-          free = other[2] == FREE_LINE and other or free
-        end
-        heap = {free}
-      else
-        if answer == 'key' then
-          full_lanes[#full_lanes + 1] = {page, key, bucket_of(page, order)}
-        elseif source == HEADS then
-          queue_up(heap, LANE_LINE, behind(page, key, order))
-        end
-        if answer == true or source ~= LANE_LINE then
-          queue_up(heap, source, line)
-        end
-        if answer == true then
-          return order, source, key
-        end
-      end
-    end
-  end
-end
-
-local function line_of(page, size, full_lanes)
+local function line_of(page, size, doors)
   if page.laned > 0 or page.limited then
-    return admitted(page, full_lanes)
+    return careful_line(page, size, doors)
   end
-  local next_member = due_members(page, T .. ':r:' .. page.queue, size)
-  return function()
-    local order = next_member()
-    return order, LEAN
+  return lean_line(page, size)
+end
+
+-- -- choosing -------------------------------------------------------------------------------
+
+local function stand_in_front(heap, line)
+  local entry = line.next()
+  if entry then
+    push(heap, {place_of(line.page, entry.order), line, entry})
   end
+end
+
+local function take(line, entry, taken)
+  if line.walk then
+    entry = let_in_foremost(line.walk)
+  end
+  if entry then
+    entry.page = line.page
+    taken[#taken + 1] = entry
+  end
+  return entry
+end
+
+-- A queue alone needs no comparing.
+local function pass_one(line, limit, taken)
+  while #taken < limit do
+    local entry = line.next()
+    if not entry then
+      return
+    end
+    take(line, entry, taken)
+  end
+end
+
+-- A queue has become full that others are within: somebody else may be foremost there.
+local function look_again(lines, heap)
+  local again = {}
+  for _, front in ipairs(heap) do
+    if not front[2].walk then
+      push(again, front)
+    end
+  end
+  for _, line in ipairs(lines) do
+    if line.walk then
+      stand_in_front(again, line)
+    end
+  end
+  return again
+end
+
+local function pass(lines, limit, taken)
+  if #lines == 1 then
+    return pass_one(lines[1], limit, taken)
+  end
+  local heap = {}
+  for _, line in ipairs(lines) do
+    stand_in_front(heap, line)
+  end
+  while #heap > 0 and #taken < limit do
+    local line, entry = spread(pop(heap), 2)
+    if not take(line, entry, taken) and line.walk.door.shared then
+      heap = look_again(lines, heap)
+    elseif #taken < limit then
+      stand_in_front(heap, line)
+    end
+  end
+end
+
+-- Up to `limit` jobs of all these lines, the best first.
+local function choose(lines, limit)
+  local taken, aside = {}, {}
+  pass(lines, limit, taken)
+  for _, line in ipairs(lines) do
+    if line.walk and #line.walk.aside > 0 then
+      set_out_again(line.walk)
+      aside[#aside + 1] = line
+    end
+  end
+  if #aside > 0 and #taken < limit then
+    pass(aside, limit, taken)
+  end
+  return taken
 end
 
 -- -- taking ---------------------------------------------------------------------------------
 
--- Up to `limit` jobs of all these pages, the best first: {order, page, source, key}.
-local function choose(waiting, limit, full_lanes)
-  local taken, heap = {}, {}
-  if #waiting == 0 then
-    return taken
+-- The line in which a job stood, and how.
+local function stood(job)
+  local source, queue = job.source, job.page.queue
+  if source <= READY then
+    return T .. ':r:' .. queue, job.order
   end
-  local size = #waiting == 1 and limit or math.min(limit, STEP)
-  local function next_of(page, line)
-    local order, source, key = line()
-    if order then
-      push(heap, {page.time_first and turned(order) or order, page, line, order, source, key})
-    end
+  job.page.laned = job.page.laned - 1
+  if source == FREE_LINE then
+    return T .. ':f:' .. queue, job.order
   end
-  for _, page in ipairs(waiting) do
-    next_of(page, line_of(page, size, full_lanes))
-  end
-  while #heap > 0 and #taken < limit do
-    local head = pop(heap)
-    taken[#taken + 1] = {head[4], head[2], head[5], head[6]}
-    if #taken < limit then
-      next_of(head[2], head[3])
-    end
-  end
-  return taken
+  return T .. ':k:' .. queue, lane_of(job.name) .. job.order
 end
 
 -- The jobs step out of their lines; returns their numbers.
 local function take_out(taken)
   local numbers, leaving = {}, {}
   for i, job in ipairs(taken) do
-    local order, page, source, key = job[1], job[2], job[3], job[4]
-    numbers[i] = sub(order, 17)
-    if source <= READY then
-      local orders = leaving[page.queue] or {}
-      orders[#orders + 1] = order
-      leaving[page.queue] = orders
-    else
-      step_out(page, order, source == FREE_LINE and FREE or key)
-    end
+    local line, member = stood(job)
+    local members, page = leaving[line] or {}, job.page
+    members[#members + 1], leaving[line] = member, members
+    numbers[i] = sub(job.order, 17)
     page[0], page[1], page.changed = page[0] - 1, page[1] + 1, true
   end
-  for queue, orders in pairs(leaving) do
-    call_many('ZREM', T .. ':r:' .. queue, orders, 1)
+  for line, members in pairs(leaving) do
+    call_many('ZREM', line, members, 1)
   end
   return numbers
+end
+
+-- What is known of the jobs from choosing them is not read again.
+local function bodies_of(taken, numbers, read)
+  local bodies, unread, places = {}, {}, {}
+  for i, job in ipairs(taken) do
+    bodies[i] = job.body
+    if not job.body then
+      unread[#unread + 1], places[#places + 1] = numbers[i], i
+    end
+  end
+  for i, body in ipairs(read('j', unread)) do
+    bodies[places[i]] = body
+  end
+  return bodies
 end
 
 -- When the lease ends by itself, and the session to which it is bound; nil: by its policy neither.
@@ -226,7 +195,11 @@ end
 
 -- Jobs without anything of their own start alike: their life is the one that was written first.
 local function start(claim, taken, numbers)
-  local bodies, lives = fetch('j', numbers), fetch('l', numbers)
+  local read, write = fetch, put
+  if not is_sorted(numbers) then
+    read, write = fetch_scattered, put_scattered
+  end
+  local bodies, lives = bodies_of(taken, numbers, read), read('l', numbers)
   local holders, news, plain, plain_leases, plain_end = {}, {}, nil, nil, nil
   for i = 1, #taken do
     local body, job, weight = bodies[i], taken[i], WHOLE_WEIGHT
@@ -243,14 +216,17 @@ local function start(claim, taken, numbers)
         plain_leases, plain_end = holders[session], whole(plain_end)
       end
     end
-    local page, key = job[2], job[4]
-    if key then
-      burden(page, key, weight)
+    local page = job.page
+    if job.key then
+      burden(page, job.key, weight)
     else
       page.used = page.used + weight
     end
+    if job.task then
+      use(page, 'v', job.task, weight)
+    end
   end
-  put('l', numbers, news)
+  write('l', numbers, news)
   for session, leases in pairs(holders) do
     call_many('ZADD', T .. ':s:' .. session, leases, 2)
     call('SADD', T .. ':holders', session)
@@ -275,28 +251,73 @@ local function told_lives(lives)
   return odd
 end
 
+-- The lines of the queues asked for, of which each counts once, in which somebody waits.
+local function lines_for(queues, limit, doors)
+  local waiting, asked = {}, {}
+  for _, queue in ipairs(queues) do
+    local page = not asked[queue] and known_page(queue)
+    asked[queue] = true
+    local outer = page and page.within and known_page(page.within)
+    if page and page[0] > 0 and not page.paused and not (outer and outer.paused) then
+      waiting[#waiting + 1] = page
+    end
+  end
+  local size = #waiting == 1 and limit or math.min(limit, STEP)
+  local lines = {}
+  for i, page in ipairs(waiting) do
+    lines[i] = line_of(page, size, doors)
+  end
+  return lines
+end
+
+-- In lanes that somebody left those are foremost now who came next.
+local function move_up(walk)
+  local page = walk.page
+  for name, followers in pairs(walk.followers) do
+    if next(followers) then
+      page.lanes[name] = followers
+      local key = key_and_task(name)
+      if key then
+        page.opened[key] = true
+      end
+    end
+  end
+end
+
+-- Whoever found no room is not looked at until there may be some; those who had a turn go back.
+local function leave_lines(lines)
+  for _, line in ipairs(lines) do
+    local walk = line.walk
+    if walk then
+      move_up(walk)
+    end
+    if walk and walk.moved then
+      remember_turns(line.page, walk.clock, walk.moved)
+    end
+  end
+  settle_lanes()
+  for _, line in ipairs(lines) do
+    local walk = line.walk
+    for _, entry in ipairs(walk and walk.full or NONE) do
+      shut_lane(line.page, entry.name, entry.order, walk.door.gates[entry.name].opens_at)
+    end
+  end
+end
+
 -- claim: queues, limit, token, session or NOBODY, session in hexadecimal or '', visibility or nil.
 -- Returns false for a dead session, or numbers, the first life, bodies, and lives that differ.
 local function serve(claim)
   if claim[5] ~= '' and not is_alive(claim[5]) then
     return false
   end
-  local waiting, full_lanes, asked = {}, {}, {}
-  for _, queue in ipairs(claim[1]) do
-    local page = not asked[queue] and known_page(queue)
-    asked[queue] = true
-    if page and not page.paused and page[0] > 0 then
-      waiting[#waiting + 1] = page
-    end
-  end
-  local taken = choose(waiting, claim[2], full_lanes)
+  local doors = {}
+  local lines = lines_for(claim[1], claim[2], doors)
+  local taken = choose(lines, claim[2])
   local numbers, bodies, lives = take_out(taken), {}, {}
   if #taken > 0 then
     bodies, lives = start(claim, taken, numbers)
   end
-  settle_lanes()
-  for _, lane in ipairs(full_lanes) do
-    shut_lane(lane[1], lane[2], lane[3])
-  end
+  close_doors(doors)
+  leave_lines(lines)
   return {concat(numbers), lives[1] or '', bodies, told_lives(lives)}
 end

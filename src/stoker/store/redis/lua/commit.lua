@@ -5,7 +5,7 @@
 --   moves    groups of written jobs        drops   groups of deleted jobs
 --   touches  signs of life: number, token, until or nil, progress or nil
 --   inserts  groups of new jobs            tallies parent's number, state of the ended child
---   queues   settings, see lines.lua
+--   queues   settings, see settings.lua
 --   notes    key, value or nil, until or nil, expect or nil, revision if it is a copy
 --   names    newcomers with the names they want, and names that are given up, or nil
 --
@@ -17,87 +17,37 @@
 --   count, or their numbers if they have them already      stand   where they stand
 --   places   one for each, or nil          head    before each payload, or nil
 --   first    the argument with the first payload or body   life    or nil
--- Where a job stands: queue, state, units it holds, their key, place, lane, marks. A mark is an
--- index (part of a key), what stands before the number there, and a score as text.
+-- Where a job stands says stands.lua.
 
 local EACH, MOVES, DROPS, TOUCHES, INSERTS, TALLIES, QUEUES, NOTES, NAMES = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local NUMBERS, GUARD, BEFORE, AFTER, FIXED, UNTIL, PROGRESS, REST, HEAD, PAYLOAD
   = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 local COUNT, STAND, PLACES, NEW_HEAD, FIRST, LIFE = 1, 2, 3, 4, 5, 6
-local QUEUE, STATE, UNITS, KEY, PLACE, LANE, MARKS = 1, 2, 3, 4, 5, 6, 7
-
--- -- where jobs stand -----------------------------------------------------------------------
-
--- What stands in an index for these numbers.
-local function members_of(before, numbers)
-  if before == '' then
-    return numbers
-  end
-  local members = {}
-  for i = 1, #numbers do
-    members[i] = before .. numbers[i]
-  end
-  return members
-end
-
-local function unmark(marks, numbers)
-  for _, mark in ipairs(marks) do
-    call_many('ZREM', T .. ':' .. mark[1], members_of(mark[2], numbers), 1)
-  end
-end
-
-local function mark(marks, numbers)
-  for _, mark in ipairs(marks) do
-    local index, before, score, scored = mark[1], mark[2], mark[3], {}
-    for i = 1, #numbers do
-      scored[2 * i - 1], scored[2 * i] = score, before .. numbers[i]
-    end
-    call_many('ZADD', T .. ':' .. index, scored, 2)
-    if sub(index, 1, 2) == 's:' then
-      call('SADD', T .. ':holders', sub(index, 3))
-    end
-  end
-end
-
-local function leave(numbers, stand)
-  local page = page_of(stand[QUEUE])
-  count(page, stand[STATE], -#numbers)
-  if stand[UNITS] > 0 then
-    burden(page, stand[KEY], -stand[UNITS] * #numbers)
-  end
-  if stand[PLACE] then
-    for i = 1, #numbers do
-      step_out(page, order_of(page, stand[PLACE], numbers[i]), stand[LANE])
-    end
-  end
-  unmark(stand[MARKS], numbers)
-end
-
-local function enter(numbers, stand, places)
-  local page = page_of(stand[QUEUE])
-  count(page, stand[STATE], #numbers)
-  if stand[UNITS] > 0 then
-    burden(page, stand[KEY], stand[UNITS] * #numbers)
-  end
-  if stand[PLACE] then
-    for i = 1, #numbers do
-      local place = places and sub(places, 16 * i - 15, 16 * i) or stand[PLACE]
-      join(page, numbers[i], place, stand[LANE])
-    end
-  end
-  mark(stand[MARKS], numbers)
-end
 
 -- -- guards ---------------------------------------------------------------------------------
 
-local function keep_unmoved(group)
-  local numbers, lives = {}, {}
-  for i, number in ipairs(group.numbers) do
-    if number then
-      numbers[#numbers + 1], lives[#lives + 1] = number, group.lives[i]
-    end
+-- Of what is told for each job of a group only what is told of those that are left.
+local function of_those(unmoved, told)
+  if type(told) ~= 'table' then
+    return told
   end
-  group.numbers, group.lives = numbers, lives
+  local left = {}
+  for i, at in ipairs(unmoved) do
+    left[i] = told[at]
+  end
+  return left
+end
+
+local function keep_unmoved(group)
+  local unmoved = {}
+  for i, number in ipairs(group.numbers) do
+    unmoved[#unmoved + 1] = number and i or nil
+  end
+  group.numbers, group.lives = of_those(unmoved, group.numbers), of_those(unmoved, group.lives)
+  group[REST] = of_those(unmoved, group[REST])
+  for _, stand in ipairs({group[BEFORE], group[AFTER]}) do
+    stand[KEY] = of_those(unmoved, stand[KEY])
+  end
 end
 
 -- Reads a group's jobs; tells which of them have moved on.
@@ -121,7 +71,7 @@ local function look_up(group, stale)
   end
 end
 
-local function note_revision(key)
+function note_revision(key)
   local note = call('HGET', T .. ':notes', key)
   if not note then
     return 0
@@ -185,12 +135,12 @@ local function is_live(page)
   return page[0] + page[1] + page[2] > 0
 end
 
--- The queue whose jobs must not live in this partition, if the step would let some in, or would
--- leave some here.
+-- The page of the queue whose jobs must not live in this partition, if the step would let some in,
+-- or would leave some here.
 local function misplaced(step)
   for _, settings in ipairs(step[QUEUES]) do
     if settings[8] and is_live(page_of(settings[1])) then
-      return settings[1]
+      return page_of(settings[1])
     end
   end
   for _, part in ipairs({MOVES, INSERTS}) do
@@ -198,7 +148,7 @@ local function misplaced(step)
       local stand = part == MOVES and group[AFTER] or group[STAND]
       local page = stand[STATE] <= WAITING and known_page(stand[QUEUE])
       if page and page.away then
-        return stand[QUEUE]
+        return page
       end
     end
   end
@@ -399,13 +349,13 @@ local function apply(step, args, seen)
 end
 
 -- Returns {1, first number given, parents told}, {0, numbers of stale jobs, keys of stale notes,
--- twins: place, number of the other, ...}, or {2, queue whose jobs live in another partition}; with
--- `each` the stale are no reason to refuse the rest.
-local function commit(step, args, seen)
+-- twins: place, number of the other, ...}, or {2, queue whose jobs live in another partition, queue
+-- by whose name they do}; with `each` the stale are no reason to refuse the rest.
+function commit(step, args, seen)
   local stale, stale_notes = moved_on(step)
   local elsewhere = misplaced(step)
   if elsewhere then
-    return {2, elsewhere}
+    return {2, elsewhere.queue, elsewhere.within or elsewhere.queue}
   end
   if step[EACH] then
     apply(step, args, seen)

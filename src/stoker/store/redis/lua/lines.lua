@@ -6,15 +6,16 @@
 --
 --   T:r:<queue>  order          jobs without a lane
 --   T:f:<queue>  order          jobs of weight 0, which neither count nor wait
---   T:k:<queue>  lane order     jobs with a key, lane by lane
---   T:h:<queue>  order key      the foremost job of each lane and bucket, unless the lane is shut
---   T:o:<queue>  lane bucket -> order    a hash: what the line of heads says of a lane
---   T:z:<queue>  keys           a set: lanes that are shut, since their key has no room
+--   T:k:<queue>  lane order     jobs of tasks with a limit, and jobs with a key if anything is said
+--                               about keys, lane by lane
 --
--- A lane is a key with its length before it. A bucket is the rank, or nothing where time comes
+-- The name of a lane is a key; or, for jobs of a task with a limit, a byte that begins no text (128,
+-- or 129 if they have no key), the length of the task's name in three bytes, it, and the key. A lane
+-- is its name with its length before it. A bucket is the rank, or nothing where time comes
 -- first: what is not due in one bucket must not hide what is due in the next.
 
 local FREE = 0 -- the lane of jobs of weight 0
+local UNKNOWN, NOBODYS = 1, 2 -- who is foremost in a bucket
 
 local function turned(order)
   return sub(order, 9, 16) .. sub(order, 1, 8) .. sub(order, 17)
@@ -25,19 +26,76 @@ local function order_of(page, place, number)
   return page.time_first and turned(order) or order
 end
 
-local function lane_of(key)
-  return pack('>I4', #key) .. key
+local function lane_of(name)
+  local lane = lanes_by_name[name]
+  if not lane then
+    lane = pack('>I4', #name) .. name
+    lanes_by_name[name] = lane
+  end
+  return lane
+end
+
+-- The lane of a job of weight 0 (FREE), or with a key or none, and of a task, if that has a limit.
+local function lane_for(page, lane, task)
+  if lane == FREE then
+    return FREE
+  end
+  local key = page.by_key and lane or nil
+  if not task then
+    return key
+  end
+  return (key and '\128' or '\129') .. pack('>I3', #task) .. task .. (key or '')
+end
+
+-- The key and the limited task of a lane's jobs, as far as they have them.
+local function key_and_task(name)
+  local kind = byte(name) or 0
+  if kind < 128 or kind > 129 then
+    return name, nil
+  end
+  local last = 4 + unpack_struct('>I3', name, 2)
+  return kind == 128 and sub(name, last + 1) or nil, sub(name, 5, last)
+end
+
+-- Calls act(name) for each lane that a key can have; nil: for jobs without a key.
+local function each_lane(page, key, act)
+  if key then
+    act(key)
+  end
+  for _, task in ipairs(page.tasks) do
+    act(lane_for(page, key, task))
+  end
+end
+
+-- The tasks of these jobs, false for those without a limit; nil if no task of the queue has one.
+local function limited_tasks(page, numbers)
+  if #page.tasks == 0 then
+    return nil
+  end
+  local bodies, tasks = fetch('j', numbers), {}
+  for i = 1, #numbers do
+    local task = head_of(bodies[i])[2]
+    tasks[i] = page.limits_task[task] and task or false
+  end
+  return tasks
 end
 
 local function bucket_of(page, order)
   return page.time_first and '' or sub(order, 1, 8)
 end
 
-local function lane_moved(page, key, order)
-  local buckets = page.lanes[key] or {}
-  buckets[bucket_of(page, order)] = true
-  page.lanes[key] = buckets
-  page.opened[key] = true
+local function lane_moved(page, name, order)
+  local buckets, key = page.lanes[name] or {}, key_and_task(name)
+  buckets[bucket_of(page, order)] = UNKNOWN
+  page.lanes[name] = buckets
+  if key then
+    page.opened[key] = true
+  end
+end
+
+-- Where all lanes have but one bucket nobody needs to look for others.
+local function note_rank(page, rank)
+  page.rank = page.laned > 1 and page.rank ~= rank and MIXED or rank
 end
 
 local function join(page, number, place, lane)
@@ -51,6 +109,7 @@ local function join(page, number, place, lane)
   if lane == FREE then
     call('ZADD', T .. ':f:' .. page.queue, 0, order)
   else
+    note_rank(page, sub(place, 1, 8))
     call('ZADD', T .. ':k:' .. page.queue, 0, lane_of(lane) .. order)
     lane_moved(page, lane, order)
   end
@@ -76,139 +135,6 @@ local function close_ranks()
     if #page.joins > 0 then
       call_many('ZADD', T .. ':r:' .. page.queue, page.joins, 2)
       page.joins = {}
-    end
-  end
-end
-
--- -- heads ----------------------------------------------------------------------------------
-
-local function settle_head(page, key, bucket)
-  local field = lane_of(key) .. bucket
-  local first = call('ZRANGEBYLEX', T .. ':k:' .. page.queue, '[' .. field, '[' .. field .. HIGH,
-    'LIMIT', 0, 1)[1]
-  local head = first and sub(first, #key + 5) or false
-  local before = call('HGET', T .. ':o:' .. page.queue, field)
-  if head == before then
-    return
-  end
-  if before then
-    call('ZREM', T .. ':h:' .. page.queue, before .. key)
-  end
-  if head then
-    call('ZADD', T .. ':h:' .. page.queue, 0, head .. key)
-    call('HSET', T .. ':o:' .. page.queue, field, head)
-  else
-    call('HDEL', T .. ':o:' .. page.queue, field)
-  end
-end
-
--- Calls act(bucket) for each bucket of a lane, from the given one on.
-local function each_bucket(page, key, first, act)
-  local lane, from = lane_of(key), '[' .. lane_of(key) .. first
-  while true do
-    local found = call('ZRANGEBYLEX', T .. ':k:' .. page.queue, from, '[' .. lane .. HIGH,
-      'LIMIT', 0, 1)[1]
-    if not found then
-      return
-    end
-    local bucket = bucket_of(page, sub(found, #lane + 1))
-    act(bucket)
-    from = '(' .. lane .. bucket .. HIGH
-  end
-end
-
-local function open_lane(page, key)
-  if call('SREM', T .. ':z:' .. page.queue, key) == 1 then
-    each_bucket(page, key, '', function(bucket)
-      settle_head(page, key, bucket)
-    end)
-  end
-end
-
--- Those behind a job that did not fit must not overtake it; those before it may still come.
-local function shut_lane(page, key, bucket)
-  call('SADD', T .. ':z:' .. page.queue, key)
-  each_bucket(page, key, bucket, function(each)
-    local field = lane_of(key) .. each
-    local head = call('HGET', T .. ':o:' .. page.queue, field)
-    if head then
-      call('ZREM', T .. ':h:' .. page.queue, head .. key)
-      call('HDEL', T .. ':o:' .. page.queue, field)
-    end
-  end)
-end
-
--- Looks up the heads of lanes that moved, and opens what an event may have made room for.
-local function settle_lanes()
-  for _, page in pairs(pages) do
-    for key, buckets in pairs(page.lanes) do
-      for bucket in pairs(buckets) do
-        settle_head(page, key, bucket)
-      end
-    end
-    for key in pairs(page.opened) do
-      open_lane(page, key)
-    end
-    page.lanes, page.opened = {}, {}
-  end
-end
-
--- -- settings -------------------------------------------------------------------------------
-
-local function turn_line(name, prefix_length)
-  local members = call('ZRANGE', name, 0, -1)
-  local again = {}
-  for i = 1, #members do
-    local prefix = prefix_length(members[i])
-    again[2 * i - 1] = '0'
-    again[2 * i] = sub(members[i], 1, prefix) .. turned(sub(members[i], prefix + 1))
-  end
-  call('DEL', name)
-  call_many('ZADD', name, again, 2)
-end
-
--- The queue's order changes: everybody in line takes another place.
-local function turn(page)
-  local queue = page.queue
-  local function none()
-    return 0
-  end
-  turn_line(T .. ':r:' .. queue, none)
-  turn_line(T .. ':f:' .. queue, none)
-  turn_line(T .. ':k:' .. queue, function(member)
-    return 4 + unpack_struct('>I4', member)
-  end)
-  call('DEL', T .. ':h:' .. queue, T .. ':o:' .. queue, T .. ':z:' .. queue)
-  for _, member in ipairs(call('ZRANGE', T .. ':k:' .. queue, 0, -1)) do
-    local length = unpack_struct('>I4', member)
-    lane_moved(page, sub(member, 5, 4 + length), sub(member, 5 + length))
-  end
-end
-
--- settings: name, JSON, order, paused, capacity, capacity of a key, exceptions by key, away
-local function configure(settings)
-  local page = page_of(settings[1])
-  settle_lanes()
-  local name = T .. ':q:' .. page.queue
-  call('DEL', name)
-  page.written, page.changed = {}, true
-  call('HSET', name, 's', settings[2], 'o', settings[3], 'p', settings[4])
-  for i, field in ipairs({'c', 'k', 'x', 'a'}) do
-    if settings[4 + i] then
-      call('HSET', name, field, settings[4 + i])
-    end
-  end
-  page.away = settings[8] == 1
-  local was_time_first = page.time_first
-  page.time_first, page.paused = settings[3] == 1, settings[4] == 1
-  page.capacity, page.key_capacity = settings[5], settings[6]
-  page.keys = settings[7] and decode(settings[7]) or {}
-  page.limited = page.capacity or page.key_capacity or next(page.keys) ~= nil
-  if was_time_first ~= page.time_first then
-    turn(page)
-  else
-    for _, key in ipairs(call('SMEMBERS', T .. ':z:' .. page.queue)) do
-      page.opened[key] = true
     end
   end
 end

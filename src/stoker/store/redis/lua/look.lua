@@ -117,34 +117,55 @@ local function survey(keys, args)
   return views
 end
 
+local function lesser(one, other)
+  return one and (not other or one < other) and one or other
+end
+
 -- The first moment after this one at which something in a line falls due.
-local function first_due(page, name, after, least)
-  if page.time_first then
-    local found = call('ZRANGEBYLEX', name, '(' .. after .. HIGH, '+', 'LIMIT', 0, 1)[1]
-    local due = found and sub(found, 1, 8)
-    return due and (not least or due < least) and due or least
+local function first_due(page, name, prefix, after, least)
+  local function first(from, to)
+    return call('ZRANGEBYLEX', name, from, '[' .. prefix .. to .. HIGH, 'LIMIT', 0, 1)[1]
   end
-  local from = '-'
+  local at = #prefix
+  if page.time_first then
+    local found = first('(' .. prefix .. after .. HIGH, HIGH)
+    return lesser(found and sub(found, at + 1, at + 8), least)
+  end
+  local from = '[' .. prefix
   while true do
-    local found = call('ZRANGEBYLEX', name, from, '+', 'LIMIT', 0, 1)[1]
+    local found = first(from, HIGH)
     if not found then
       return least
     end
-    local rank, due = sub(found, 1, 8), sub(found, 9, 16)
+    local rank, due = sub(found, at + 1, at + 8), sub(found, at + 9, at + 16)
     if due <= after then
-      local later = call('ZRANGEBYLEX', name, '(' .. rank .. after .. HIGH, '[' .. rank .. HIGH,
-        'LIMIT', 0, 1)[1]
-      due = later and sub(later, 9, 16)
+      local later = first('(' .. prefix .. rank .. after .. HIGH, rank)
+      due = later and sub(later, at + 9, at + 16)
     end
-    if due and (not least or due < least) then
-      least = due
-    end
-    from = '(' .. rank .. HIGH
+    least = lesser(due, least)
+    from = '(' .. prefix .. rank .. HIGH
   end
 end
 
+-- The same for lanes, which sleep until then if there is nothing due in them or their rate says so.
+local function first_waking(page, after, least)
+  if not page.fair then
+    least = first_due(page, T .. ':h:' .. page.queue, '', after, least)
+    for _, task in ipairs(page.tasks) do
+      local line, prefix = line_of_heads(page, task)
+      least = first_due(page, line, prefix, after, least)
+    end
+  end
+  if page.dozes then
+    local found = call('ZRANGEBYSCORE', T .. ':d:' .. page.queue, '(' .. whole(unsorted(after)),
+      '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    least = lesser(found[2] and sortable(tonumber(found[2])), least)
+  end
+  return least
+end
+
 -- args: moment, the moment after which to look (or '' for now), queues ... Returns the moment and
--- the one at which the next job falls due, in sortable form, or ''.
+-- the one at which the next job falls due or may be let in, in sortable form, or ''.
 local function next_due(keys, args)
   begin(keys, args)
   pages = {}
@@ -152,12 +173,26 @@ local function next_due(keys, args)
   for i = 3, #args do
     local page = known_page(args[i])
     if page and page[0] > 0 then
-      for _, line in ipairs(page.laned > 0 and {'r', 'f', 'h'} or {'r'}) do
-        least = first_due(page, T .. ':' .. line .. ':' .. page.queue, after, least)
+      least = first_due(page, T .. ':r:' .. page.queue, '', after, least)
+      if page.laned > 0 then
+        least = first_due(page, T .. ':f:' .. page.queue, '', after, least)
+        least = first_waking(page, after, least)
       end
+      local opening = sortable(page.opening)
+      least = lesser(opening > after and opening, least)
     end
   end
   return {moment(), least or ''}
+end
+
+-- args: moment, queue, meters ... Returns the moment, and what is remembered for each, or ''.
+local function flows(keys, args)
+  begin(keys, args)
+  local found = {moment()}
+  for i = 3, #args do
+    found[i - 1] = call('GET', flow_name(args[2], args[i])) or ''
+  end
+  return found
 end
 
 -- args: moment, keys ... (none: all). Returns the moment, and key and note of those that are there.
@@ -179,4 +214,4 @@ end
 
 exports.get, exports.list, exports.held, exports.named = get, list, held, named
 exports.scan, exports.names, exports.survey = scan, names, survey
-exports.next_due, exports.notes = next_due, notes
+exports.next_due, exports.flows, exports.notes = next_due, flows, notes

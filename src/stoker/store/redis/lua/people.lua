@@ -95,7 +95,7 @@ local function tidy(keys, args)
   local queues = call('ZRANGEBYLEX', T .. ':queues', args[2], '+', 'LIMIT', 0, args[3])
   for _, queue in ipairs(queues) do
     if is_forgotten(queue) then
-      call('DEL', T .. ':q:' .. queue)
+      call('DEL', T .. ':q:' .. queue, T .. ':p:' .. queue)
       call('ZREM', T .. ':queues', queue)
     end
   end

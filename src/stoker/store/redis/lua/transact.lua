@@ -13,6 +13,7 @@
 
 local REMEMBERED = 60000
 local SEAL = 'stoker:seal'
+local EACH, RINGS = 1, 10 -- of a step
 
 local function grant_again(numbers, token)
   numbers = split(numbers, NUMBER)
@@ -51,10 +52,21 @@ local function remember(slot, serial, results, grants)
   call('SET', slot, pack('>I8', serial) .. encode({results, granted}), 'PX', REMEMBERED)
 end
 
+local function add_members(names, queue)
+  names[#names + 1] = queue
+  for _, member in ipairs(call('HKEYS', T .. ':i:' .. queue)) do
+    names[#names + 1] = member
+  end
+end
+
+-- Where room was made there is also room for those within, and where they share it with others.
 local function ring(names)
   for queue, page in pairs(pages) do
     if page.eased then
-      names[#names + 1] = queue
+      add_members(names, queue)
+      if page.within then
+        add_members(names, page.within)
+      end
     end
   end
   if #names > 0 then
@@ -79,7 +91,7 @@ local function transact(keys, args)
   for i, step in ipairs(request[5]) do
     results[i] = commit(step, args, request[3])
     if step[EACH] or results[i][1] == 1 then
-      for _, name in ipairs(step[10]) do
+      for _, name in ipairs(step[RINGS]) do
         rings[#rings + 1] = name
       end
     end

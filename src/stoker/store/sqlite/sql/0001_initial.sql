@@ -12,8 +12,12 @@ CREATE TABLE queue (
     failed    INTEGER NOT NULL DEFAULT 0 CHECK (failed >= 0),
     cancelled INTEGER NOT NULL DEFAULT 0 CHECK (cancelled >= 0),
     used      INTEGER NOT NULL DEFAULT 0 CHECK (used >= 0),    -- units of capacity held
-    laned     INTEGER NOT NULL DEFAULT 0 CHECK (laned >= 0)    -- queued jobs that have a lane
+    laned     INTEGER NOT NULL DEFAULT 0 CHECK (laned >= 0),   -- queued jobs that have a lane
+    within    TEXT,                          -- the queue whose limits hold here, too
+    clock     INTEGER NOT NULL DEFAULT 0,    -- how far the key has been served that was last
+    opens_at  INTEGER                        -- when a rate may let those in who were refused last
 ) STRICT;
+CREATE INDEX queue_within ON queue (within) WHERE within IS NOT NULL;
 
 -- State is 0 queued, 1 running, 2 waiting, 3 finished, 4 failed, 5 cancelled.
 --
@@ -63,7 +67,7 @@ CREATE TABLE job (
     error        TEXT,
     reply        BLOB,
 
-    lane         TEXT,   -- '=' and the key; '!' for weight 0; NULL: no lane
+    lane         TEXT,   -- if queued, which lane; NULL: none
 
     CHECK (state BETWEEN 0 AND 5),
     CHECK ((state = 1) = (token IS NOT NULL)),
@@ -101,27 +105,58 @@ CREATE INDEX job_parent ON job (parent_id, id) WHERE parent_id IS NOT NULL;
 CREATE UNIQUE INDEX job_unique ON job (unique_key) WHERE unique_key IS NOT NULL AND state < 3;
 CREATE UNIQUE INDEX job_ref ON job (ref) WHERE ref IS NOT NULL;
 
--- The foremost queued job of each lane and bucket. A lane is shut while its key has no room, so
--- that a claim never looks at the jobs behind; whatever happens to the key opens it again.
+-- The foremost queued job of each lane and bucket. A lane is called '=' and its key, or '~', the
+-- length of a limited task's name, ':', the name, and, if there is a key, '=' and that; '!' is the
+-- lane of weight 0. Its kind is '', '~' and the task, or '!'.
+--
+-- A lane is shut while its key has no room, so that a claim never looks at the jobs behind;
+-- whatever happens to the key opens it again, and so does time at wakes_at. Lanes whose head is not
+-- due sleep in the same way. In a fair queue turn is how far the key has been served, or 0 if nobody
+-- less.
 CREATE TABLE head (
-    queue  INTEGER NOT NULL,
-    lane   TEXT    NOT NULL,
-    bucket INTEGER NOT NULL,
-    due_at INTEGER NOT NULL,
-    second INTEGER NOT NULL,
-    job    INTEGER NOT NULL,
-    shut   INTEGER NOT NULL DEFAULT 0,
+    queue    INTEGER NOT NULL,
+    lane     TEXT    NOT NULL,
+    bucket   INTEGER NOT NULL,
+    kind     TEXT    NOT NULL,
+    turn     INTEGER NOT NULL,
+    due_at   INTEGER NOT NULL,
+    second   INTEGER NOT NULL,
+    job      INTEGER NOT NULL,
+    shut     INTEGER NOT NULL DEFAULT 0,
+    wakes_at INTEGER,
     PRIMARY KEY (queue, lane, bucket)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX head_open ON head (queue, bucket, due_at, second, job) WHERE shut = 0;
+CREATE INDEX head_open ON head (queue, kind, bucket, turn, due_at, second, job) WHERE shut = 0;
+CREATE INDEX head_asleep ON head (queue, wakes_at) WHERE wakes_at IS NOT NULL;
+CREATE INDEX head_turn ON head (queue, turn) WHERE turn > 0;
 
--- Units of capacity held per key.
-CREATE TABLE key_use (
+-- Units of capacity held, per key ('=' and the key) and limited task ('~' and its name).
+CREATE TABLE use (
     queue INTEGER NOT NULL,
-    key   TEXT    NOT NULL,
-    used  INTEGER NOT NULL CHECK (used > 0),
-    PRIMARY KEY (queue, key)
+    meter TEXT    NOT NULL,
+    used  INTEGER NOT NULL CHECK (used >= 0),
+    PRIMARY KEY (queue, meter)
 ) STRICT, WITHOUT ROWID;
+
+-- What has started under a rate, per meter as above, '' being the queue's own.
+CREATE TABLE flow (
+    queue INTEGER NOT NULL,
+    meter TEXT    NOT NULL,
+    state TEXT    NOT NULL,
+    until INTEGER NOT NULL,
+    PRIMARY KEY (queue, meter)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX flow_until ON flow (until);
+
+-- How far the keys of a fair queue have been served ('=' and the key; '' for no key). Who is not
+-- beyond the queue's clock need not be here.
+CREATE TABLE served (
+    queue INTEGER NOT NULL,
+    party TEXT    NOT NULL,
+    turn  INTEGER NOT NULL,
+    PRIMARY KEY (queue, party)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX served_turn ON served (queue, turn);
 
 CREATE TABLE session (
     id         INTEGER PRIMARY KEY,

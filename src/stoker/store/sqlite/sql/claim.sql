@@ -30,15 +30,28 @@ ORDER BY bucket LIMIT 1
 FROM job
 WHERE queue = ?1 AND state = 0 AND lane = ?2 AND bucket = ?3
     AND (due_at, second, id) > (?4, ?5, ?6) AND due_at <= ?7
-ORDER BY due_at, second, id
+ORDER BY due_at, second, id LIMIT ?8
 
 -- name: next_bucket_of_heads
-SELECT bucket FROM head WHERE queue = ?1 AND shut = 0 AND bucket > ?2 ORDER BY bucket LIMIT 1
+SELECT bucket FROM head
+WHERE queue = ?1 AND kind = ?3 AND shut = 0 AND bucket > ?2
+ORDER BY bucket LIMIT 1
 
 -- name: heads_in_bucket
-SELECT job FROM head
-WHERE queue = ?1 AND shut = 0 AND bucket = ?2 AND due_at <= ?3
-ORDER BY due_at, second, job
+-- COLUMNS
+FROM (
+    SELECT due_at AS head_due, second AS head_second, job AS foremost FROM head
+    WHERE queue = ?1 AND kind = ?2 AND shut = 0 AND bucket = ?3 AND turn = 0 AND due_at <= ?4
+) CROSS JOIN job ON id = foremost
+ORDER BY head_due, head_second, foremost
+
+-- name: heads_by_turn
+-- COLUMNS
+FROM (
+    SELECT turn, due_at AS head_due, second AS head_second, job AS foremost FROM head
+    WHERE queue = ?1 AND kind = ?2 AND shut = 0 AND bucket = ?3 AND due_at <= ?4
+) CROSS JOIN job ON id = foremost
+ORDER BY turn, head_due, head_second, foremost
 
 -- name: job
 -- COLUMNS

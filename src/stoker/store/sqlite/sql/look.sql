@@ -63,29 +63,29 @@ FROM queue WHERE name IN (SELECT value FROM json_each(?)) ORDER BY name
 SELECT name FROM queue WHERE queued > 0 AND name GLOB ? ORDER BY name
 
 -- name: next_due
--- The first due time after now in each bucket of a queue, and of its lanes.
+-- The first moment after now at which a job falls due, in any bucket of a queue or at the head of a
+-- lane, or at which a rate lets somebody in.
 WITH RECURSIVE rung(bucket) AS (
     SELECT (SELECT min(bucket) FROM job WHERE queue = ?1 AND state = 0 AND lane IS NULL)
     UNION ALL
     SELECT (SELECT min(bucket) FROM job
             WHERE queue = ?1 AND state = 0 AND lane IS NULL AND bucket > rung.bucket)
     FROM rung WHERE rung.bucket IS NOT NULL
-), lane_rung(bucket) AS (
-    SELECT (SELECT min(bucket) FROM head WHERE queue = ?1 AND shut = 0)
-    UNION ALL
-    SELECT (SELECT min(bucket) FROM head
-            WHERE queue = ?1 AND shut = 0 AND bucket > lane_rung.bucket)
-    FROM lane_rung WHERE lane_rung.bucket IS NOT NULL
 )
-SELECT min(due_at) FROM (
+SELECT min(moment) FROM (
     SELECT (SELECT min(due_at) FROM job WHERE queue = ?1 AND state = 0 AND lane IS NULL
-            AND bucket = rung.bucket AND due_at > ?2) AS due_at
+            AND bucket = rung.bucket AND due_at > ?2) AS moment
     FROM rung
     UNION ALL
-    SELECT (SELECT min(due_at) FROM head WHERE queue = ?1 AND shut = 0
-            AND bucket = lane_rung.bucket AND due_at > ?2)
-    FROM lane_rung
+    SELECT (SELECT min(wakes_at) FROM head WHERE queue = ?1 AND wakes_at > ?2)
+    UNION ALL
+    SELECT (SELECT opens_at FROM queue WHERE id = ?1 AND opens_at > ?2)
 )
+
+-- name: flows
+SELECT meter, state FROM flow
+WHERE queue = (SELECT id FROM queue WHERE name = ?1)
+    AND meter IN (SELECT value FROM json_each(?2))
 
 -- name: notes
 SELECT key, value, until, revision FROM note
@@ -126,6 +126,12 @@ RETURNING name
 -- name: drop_empty_queues
 DELETE FROM queue WHERE settings = '{}'
     AND queued + running + waiting + finished + failed + cancelled = 0
+
+-- name: drop_old_flows
+DELETE FROM flow WHERE until <= ?1 OR queue NOT IN (SELECT id FROM queue)
+
+-- name: drop_old_turns
+DELETE FROM served WHERE queue NOT IN (SELECT id FROM queue)
 
 -- name: drop_old_notes
 DELETE FROM note WHERE until <= ?

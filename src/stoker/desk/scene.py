@@ -1,0 +1,94 @@
+"""What stands around a job at one moment: gathered here, judged in `explain`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+
+import msgspec
+
+from stoker.desk.meters import Meter, around, meters
+from stoker.desk.throttle_memory import Memory, recall
+from stoker.desk.workers import WorkerView, survey_workers
+from stoker.kernel.job import LIVE, WAITS_FOR_CHILDREN, WAITS_FOR_PARENT, Job, State
+from stoker.kernel.queue import QueueSettings
+from stoker.kernel.turns import BEFORE_ALL, Party
+from stoker.store import Filter, QueueView, Store
+from stoker.store.choosing import ordering
+
+_MOST_IN_LINE = 1000
+
+
+class Scene(msgspec.Struct, frozen=True):
+    """What stands around a job at one moment."""
+
+    now: int
+    queue: QueueView
+    outer: QueueView | None = None
+    """The queue that its own is within."""
+    workers: Sequence[WorkerView] = ()
+    meters: Sequence[Meter] = ()
+    """The limits it has to pass."""
+    line: Sequence[Job] = ()
+    """Those due jobs of its queue that go before it, as far as they were looked at."""
+    more: bool = False
+    """Are there queued jobs that were not looked at?"""
+    kin: Sequence[Job] = ()
+    """Its parent if it is held for it; its children that have not ended."""
+    knows: Callable[[str], bool] | None = None
+    """Whether a task of that name is known, if the asker can tell."""
+    throttler: Memory | None = None
+    """What is remembered of its queue's throttler, if that has one."""
+
+
+def look(store: Store, job: Job, knows: Callable[[str], bool] | None = None) -> tuple[Job, Scene]:
+    """Gather what stands around a job; one that a throttler has set aside is shown in its place."""
+    place, now = around(store, job.queue), store.now()
+    throttler = recall(store, job.queue)[0] if place.queue.settings.throttled else None
+    if throttler is not None:
+        job = msgspec.structs.replace(job, due_at=throttler.own_due_at(job))
+    line: Sequence[Job] = ()
+    if job.state is State.QUEUED and job.due_at <= now:
+        line = _before(store, job, place.queue.settings, now)
+    scene = Scene(
+        now,
+        place.queue,
+        place.outer,
+        survey_workers(store),
+        meters(store, job, place, line) if job.state is State.QUEUED else (),
+        line,
+        place.queue.counts.get(State.QUEUED, 0) > _MOST_IN_LINE,
+        _kin(store, job),
+        knows,
+        throttler,
+    )
+    return job, scene
+
+
+def _before(store: Store, job: Job, settings: QueueSettings, now: int) -> list[Job]:
+    found = store.find(Filter(states=(State.QUEUED,), queue=job.queue, limit=_MOST_IN_LINE))
+    due = [each for each in found if each.due_at <= now and each.id != job.id]
+    line = _lined_up([*due, job], settings)
+    return line[: line.index(job)]
+
+
+def _lined_up(jobs: Sequence[Job], settings: QueueSettings) -> list[Job]:
+    """Jobs in the order in which they may start; where keys take turns, as if all began now."""
+    jobs = sorted(jobs, key=ordering(settings))
+    if not settings.fair:
+        return jobs
+    reached: Counter[Party] = Counter()
+    turns = []
+    for job in jobs:
+        turns.append((reached[job.key] if job.weight else BEFORE_ALL, job))
+        reached[job.key] += settings.turn_length(job.key, job.weight)
+    return [job for _, job in sorted(turns, key=itemgetter(0))]
+
+
+def _kin(store: Store, job: Job) -> list[Job]:
+    if job.waits_for == WAITS_FOR_PARENT and job.parent_id is not None:
+        return list(store.get([job.parent_id]).values())
+    if job.waits_for == WAITS_FOR_CHILDREN:
+        return store.find(Filter(states=tuple(sorted(LIVE)), parent_id=job.id))
+    return []

@@ -1,0 +1,55 @@
+"""What is kept of a throttler between two questions: a note beside the jobs of its queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from stoker.kernel.change import Change, NoteWrite
+from stoker.kernel.job import QUEUED, Job
+from stoker.store import Store
+
+_NOTE = "throttler:"
+
+
+class Aside(NamedTuple):
+    """A job that stands aside, so that others behind it can start."""
+
+    due_at: int
+    """Its own due time, which is its place in line."""
+    until: int
+    """Its due time in the store for now. Nobody has to bring it back: it falls due by itself."""
+
+
+class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is remembered."""
+
+    state: Any = None
+    aside: Mapping[int, Aside] = {}
+    reasons: Mapping[int, str] = {}
+    """Why jobs are held, as far as that was said."""
+    error: str | None = None
+    """What went wrong the last time it was asked."""
+
+    def own_due_at(self, job: Job) -> int:
+        """When the job is due, be it aside or not."""
+        aside = self.aside.get(job.id)
+        moved = aside is None or job.state is not QUEUED or job.due_at != aside.until
+        return job.due_at if moved or aside is None else aside.due_at
+
+
+_DECODER = msgspec.json.Decoder(Memory)
+
+
+def recall(store: Store, queue: str) -> tuple[Memory, int]:
+    """What is remembered, and its revision."""
+    note = store.notes([_NOTE + queue]).get(_NOTE + queue)
+    return (Memory(), 0) if note is None else (_DECODER.decode(note.value), note.revision)
+
+
+def remember(queue: str, memory: Memory, revision: int) -> Change:
+    """The Change that remembers this, if nobody else has remembered anything since."""
+    value = msgspec.json.encode(memory)
+    return Change(notes=(NoteWrite(_NOTE + queue, value, expect=revision),))

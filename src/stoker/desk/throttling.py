@@ -1,0 +1,319 @@
+"""Asking throttlers, and doing as they say.
+
+One asks at a time for a queue. The lock only saves questions asked in vain; what keeps answers
+right is the revision of the throttler's memory, read before anything else is looked at. An answer
+counts only if nobody else's has come since, and jobs start in the same step in which that is seen.
+
+A claim takes jobs from the head of the line. So those that are held and stand before an admitted
+one go aside first: they get a due time a little later, and their own is remembered.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+
+from stoker.desk.clerk import Clerk, Decision
+from stoker.desk.dispatch import Dispatch
+from stoker.desk.throttle import Admitted, Deferred, Held, Rejected, Throttle, Throttler
+from stoker.desk.throttle_memory import Aside, Memory, recall, remember
+from stoker.errors import BadInput
+from stoker.kernel import rules
+from stoker.kernel.change import Change, Write
+from stoker.kernel.job import QUEUED, REPLY_PREFIX, RUNNING, WAITING, Job
+from stoker.kernel.queue import QueueSettings
+from stoker.kernel.window import is_open
+from stoker.store import Claim, Filter
+from stoker.store.choosing import ordering
+
+logger = logging.getLogger("stoker.throttler")
+
+MOST_CANDIDATES = 1000
+LOOK_AGAIN = 1_000_000
+"""After so long a throttler is asked again about jobs that it holds."""
+_AFTER_FAILURE = 5_000_000
+_WHILE_BUSY = 50_000
+_LOCK = "throttler:"
+_LOCK_FOR = 2_000_000
+_ASIDE_FOR = 60_000_000
+_SOON = 1_000_000
+_PAGE = 500
+
+_REPLACE = msgspec.structs.replace
+
+
+class Ruling(NamedTuple):
+    """What a throttler said, to be carried out."""
+
+    queue: str
+    owner: str
+    asked: Sequence[Job]
+    """The candidates as the store has them, in their order."""
+    throttle: Throttle
+    before: Memory
+    revision: int
+
+    @property
+    def admitted(self) -> list[Job]:
+        """The jobs that may start, as many as the worker can take."""
+        return self.said(Admitted)[: self.throttle.room]
+
+    def said(self, kind: type | tuple[type, ...]) -> list[Job]:
+        """The jobs with such a verdict."""
+        verdicts = self.throttle.verdicts
+        return [job for job in self.asked if isinstance(verdicts.get(job.id, Held()), kind)]
+
+
+class Asked(NamedTuple):
+    """What came of a question."""
+
+    ruling: Ruling | None = None
+    pause: int | None = None
+    """In how many microseconds to ask again, if not when something happens."""
+
+
+class Throttling:
+    """Between throttlers and the jobs of their queues."""
+
+    def __init__(self, clerk: Clerk, dispatch: Dispatch) -> None:
+        self._clerk = clerk
+        self._opening = dispatch.opening
+
+    # -- asking ----------------------------------------------------------------------------
+
+    def ask(self, queue: str, throttler: Throttler, *, room: int, owner: str) -> Asked:
+        """Ask which jobs may start, if there are any; a ruling has to be carried out soon."""
+        store = self._clerk.store
+        now = store.now()
+        if not self._clerk.settings(queue).throttled or self._opening.opens_at(queue, now) != now:
+            return Asked()
+        if not any(view.counts[QUEUED] for view in store.survey([queue])):
+            return Asked()
+        if not store.hold(_LOCK + queue, owner, _LOCK_FOR):
+            return Asked(pause=_WHILE_BUSY)
+        asked = Asked()
+        try:
+            asked = self._ask(queue, throttler, room, owner)
+        finally:
+            if asked.ruling is None:
+                store.hold(_LOCK + queue, owner, 0)
+        return asked
+
+    def _ask(self, queue: str, throttler: Throttler, room: int, owner: str) -> Asked:
+        memory, revision = recall(self._clerk.store, queue)
+        settings = self._clerk.settings(queue)
+        candidates = self._candidates(queue, memory, settings)
+        if not candidates:
+            return Asked()
+        throttle = Throttle(
+            queue,
+            [_REPLACE(job, due_at=memory.own_due_at(job)) for job in candidates],
+            list(self._running(queue)),
+            now=self._clerk.store.now(),
+            room=room,
+            state=msgspec.json.decode(msgspec.json.encode(memory.state)),
+            settings=settings,
+        )
+        try:
+            throttler(throttle)
+            _check_state(throttle.state)
+        except (Exception, SystemExit) as error:
+            logger.exception("the throttler of the queue %s failed; its jobs wait", queue)
+            self._keep_error(queue, memory, revision, f"{type(error).__name__}: {error}")
+            return Asked(pause=_AFTER_FAILURE)
+        return Asked(Ruling(queue, owner, candidates, throttle, memory, revision), LOOK_AGAIN)
+
+    def _candidates(self, queue: str, memory: Memory, settings: QueueSettings) -> list[Job]:
+        """The due jobs in their order. Where there are very many, those that came first, and those
+        that were met before."""
+        store = self._clerk.store
+        found = store.find(Filter(states=(QUEUED,), queue=queue, limit=MOST_CANDIDATES))
+        seen = {job.id for job in found}
+        found += store.get([job_id for job_id in memory.aside if job_id not in seen]).values()
+        now, order = store.now(), ordering(settings)
+        due = [job for job in found if job.queue == queue and _is_due(job, memory, now)]
+        return sorted(due, key=lambda job: order(_REPLACE(job, due_at=memory.own_due_at(job))))
+
+    def _running(self, queue: str) -> Iterator[Job]:
+        wanted = Filter(states=(RUNNING, WAITING), queue=queue, limit=_PAGE)
+        while page := self._clerk.store.find(wanted):
+            for job in page:
+                if job.state is RUNNING or (job.waits_for or "").startswith(REPLY_PREFIX):
+                    yield job
+            wanted = _REPLACE(wanted, after=page[-1].id)
+
+    def _keep_error(self, queue: str, memory: Memory, revision: int, error: str) -> None:
+        if memory.error != error:
+            self._clerk.transact([remember(queue, _REPLACE(memory, error=error), revision)])
+
+    # -- carrying out ----------------------------------------------------------------------
+
+    def give_up(self, ruling: Ruling) -> None:
+        """The ruling will not be carried out."""
+        self._clerk.store.hold(_LOCK + ruling.queue, ruling.owner, 0)
+
+    def carry_out(self, ruling: Ruling, *, session: int | None = None) -> list[Job]:
+        """Do as the throttler said; returns the jobs that have started."""
+        try:
+            return self._carry_out(ruling, session)
+        finally:
+            self.give_up(ruling)
+
+    def _carry_out(self, ruling: Ruling, session: int | None) -> list[Job]:
+        admitted = ruling.admitted
+        aside = _to_set_aside(ruling, admitted, self._clerk.store.now())
+        known = {**ruling.before.aside, **aside}
+        memory = _memory_after(ruling, known, admitted)
+        unchanged = memory == _REPLACE(ruling.before, aside=known)
+        if unchanged and not (admitted or ruling.said((Deferred, Rejected))):
+            return []
+        revision = self._note_places(ruling, aside)
+        if revision is None:
+            return []
+        writes = [*_moves(ruling, aside, admitted), remember(ruling.queue, memory, revision)]
+        claims = [self._claim(ruling.queue, len(admitted), session)] if admitted else []
+        answer = self._clerk.transact(writes, claims)
+        granted = (answer.grants[0] or ()) if admitted else ()
+        if not answer.receipts[-1].ok:
+            self._undo(granted, aside)
+            return []
+        self._turn_away(ruling)
+        wanted = {job.id for job in admitted}
+        self._set_aside([job for job in granted if job.id not in wanted], memory, revision + 1)
+        return self._started([job for job in granted if job.id in wanted])
+
+    def _note_places(self, ruling: Ruling, aside: dict[int, Aside]) -> int | None:
+        """Remember where jobs stand in line, before they leave it; the revision of the memory then,
+        None if the ruling has been overtaken."""
+        queue, revision = ruling.queue, ruling.revision
+        if not aside:
+            return revision if recall(self._clerk.store, queue)[1] == revision else None
+        noted = _REPLACE(ruling.before, aside={**ruling.before.aside, **aside})
+        (receipt,) = self._clerk.transact([remember(queue, noted, revision)]).receipts
+        return revision + 1 if receipt.ok else None
+
+    def _undo(self, granted: Sequence[Job], aside: dict[int, Aside]) -> None:
+        """Somebody else has decided in this very moment: all go back to their places."""
+        now, moved = self._clerk.store.now(), self._clerk.store.get(aside).values()
+        back = [rules.release(job, now=now) for job in granted]
+        back += [
+            Change(writes=(Write(job, {"due_at": aside[job.id].due_at}),))
+            for job in moved
+            if job.state is QUEUED and job.due_at == aside[job.id].until
+        ]
+        self._clerk.attempt(back)
+
+    def _claim(self, queue: str, limit: int, session: int | None) -> Claim:
+        return Claim((queue,), limit, self._clerk.token(), session)
+
+    def _started(self, jobs: Sequence[Job]) -> list[Job]:
+        """Those of the jobs whose window, or whose queue, has not closed in the very moment."""
+        late = [job for job in jobs if not self._was_open(job)]
+        now = self._clerk.store.now()
+        self._clerk.attempt([rules.release(job, now=now, due_at=job.due_at) for job in late])
+        return [job for job in jobs if job not in late]
+
+    def _was_open(self, job: Job) -> bool:
+        at, windows = job.started_at or 0, job.policy.windows
+        return self._opening.opens_at(job.queue, at) == at and (
+            windows is None or is_open(windows, at)
+        )
+
+    def _set_aside(self, strangers: Sequence[Job], memory: Memory, revision: int) -> None:
+        """Jobs that were claimed though nobody had been asked about them, as they stood before
+        those that were admitted: they are candidates from now on."""
+        if not strangers:
+            return
+        now = self._clerk.store.now()
+        aside = {job.id: _aside(job, job.due_at, now) for job in strangers}
+        noted = remember(
+            strangers[0].queue, _REPLACE(memory, aside={**memory.aside, **aside}), revision
+        )
+        if not self._clerk.transact([noted]).receipts[0].ok:
+            aside = {}
+        self._clerk.attempt(
+            [
+                rules.release(job, now=now, due_at=aside[job.id].until if aside else None)
+                for job in strangers
+            ]
+        )
+
+    def _turn_away(self, ruling: Ruling) -> None:
+        verdicts = ruling.throttle.verdicts
+        decisions = [
+            Decision(job.id, partial(self._turned_away, verdict=verdicts[job.id]))
+            for job in ruling.said((Deferred, Rejected))
+        ]
+        if decisions:
+            self._clerk.decide_all(decisions)
+
+    def _turned_away(self, job: Job, verdict: Deferred | Rejected) -> Change:
+        if isinstance(verdict, Deferred):
+            return rules.put_off(job, until=verdict.until, reason=verdict.reason)
+        now, settings = self._clerk.store.now(), self._clerk.settings(job.queue)
+        return rules.refuse(job, now=now, reason=verdict.reason, settings=settings)
+
+
+def _check_state(state: object) -> None:
+    try:
+        msgspec.json.encode(state)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadInput(f"the state of a throttler must be what JSON can hold: {error}") from error
+
+
+def _is_due(job: Job, memory: Memory, now: int) -> bool:
+    windows = job.policy.windows
+    due = job.state is QUEUED and memory.own_due_at(job) <= now
+    return due and (windows is None or is_open(windows, now))
+
+
+def _aside(job: Job, due_at: int, now: int) -> Aside:
+    return Aside(due_at, rules.fitted(job.policy, now + _ASIDE_FOR))
+
+
+def _to_set_aside(ruling: Ruling, admitted: Sequence[Job], now: int) -> dict[int, Aside]:
+    """The jobs that a claim would give instead of those that are admitted. Where keys take turns
+    that may be any of them."""
+    if not admitted:
+        return {}
+    last = ruling.asked.index(admitted[-1])
+    others = ruling.asked if ruling.throttle.settings.fair else ruling.asked[:last]
+    chosen = {job.id for job in admitted}
+    return {
+        job.id: _aside(job, ruling.before.own_due_at(job), now)
+        for job in others
+        if job.id not in chosen and job.due_at <= now + _SOON
+    }
+
+
+def _memory_after(ruling: Ruling, aside: dict[int, Aside], admitted: Sequence[Job]) -> Memory:
+    gone = {job.id for job in (*admitted, *ruling.said(Deferred), *ruling.said(Rejected))}
+    asked, now = {job.id for job in ruling.asked}, ruling.throttle.now
+    verdicts = ruling.throttle.verdicts
+    reasons = {
+        job.id: verdict.reason
+        for job in ruling.asked
+        if isinstance(verdict := verdicts.get(job.id), Held) and verdict.reason
+    }
+    kept = {
+        job_id: place
+        for job_id, place in aside.items()
+        # One that was not asked about may be on its way aside.
+        if job_id not in gone and (job_id in asked or place.until > now)
+    }
+    return Memory(ruling.throttle.state, kept, reasons)
+
+
+def _moves(ruling: Ruling, aside: dict[int, Aside], admitted: Sequence[Job]) -> list[Change]:
+    """Other due times: for those that go aside, and those that come back to start."""
+    moved = [(job, aside[job.id].until) for job in ruling.asked if job.id in aside]
+    moved += [(job, ruling.before.own_due_at(job)) for job in admitted]
+    return [
+        Change(writes=(Write(job, {"due_at": due_at}),))
+        for job, due_at in moved
+        if job.due_at != due_at
+    ]

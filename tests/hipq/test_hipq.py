@@ -1,0 +1,347 @@
+"""Hipq: a request goes out, the job waits, an answer ends it; on every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from stoker.desk import Desk
+from stoker.errors import BadInput, Duplicate, NotFound
+from stoker.hipq import NOT_YET, Final, Hipq, HipqJob, HipqState, TryAgain, Waits
+from stoker.kernel.queue import Order
+from stoker.testing.stage import Stage
+from stoker.watch import run_chores
+from tests.engines import VirtualClock
+
+DAY = 86_400
+
+
+class House:
+    """An instance at a desk, with a service that only remembers what it was asked for."""
+
+    def __init__(self, desk: Desk, clock: VirtualClock) -> None:
+        self.hipq = Hipq(desk)
+        self.stage = Stage(self.hipq.app, cast("Any", clock))
+        self.asked: list[tuple[str, int]] = []
+        self.hipq.create_queue("orders")
+
+    def ask(self, job: HipqJob) -> None:
+        """The request function that most use."""
+        self.asked.append((job.job_key, job.attempt))
+
+    def handle(self, request: Callable[[HipqJob], Any] | None = None, **more: Any) -> None:
+        self.hipq.set_handlers("orders", "charge", request or self.ask, **more)
+
+    def put(self, **said: Any) -> int:
+        return self.hipq.queue_job("orders", {"job_type": "charge", **said})
+
+    def state(self, job_id: int) -> str:
+        return self.hipq.job(job_id).state.value
+
+
+@pytest.fixture
+def house(desk: Desk, clock: VirtualClock) -> Iterator[House]:
+    house = House(desk, clock)
+    yield house
+    house.stage.close()
+
+
+def test_a_job_runs_until_its_answer_comes_and_then_is_final(house: House) -> None:
+    house.handle(response=lambda job, answer: [job.job_data, answer["paid"]])
+    job = house.put(job_key="4711", job_data={"coins": 11})
+    assert house.state(job) == "initial"
+    house.stage.drain()
+    assert (house.state(job), house.asked) == ("running", [("4711", 1)])
+    assert [each.id for each in house.hipq.running_jobs("orders")] == [job]
+    assert house.hipq.respond("charge", "4711", {"paid": True}) == "delivered"
+    assert house.state(job) == "running"
+    house.stage.drain()
+    seen = house.hipq.job(job)
+    assert (seen.state, seen.error, seen.attempt) == (HipqState.FINAL, "NONE", 1)
+    assert house.hipq.app.job(job).result == [{"coins": 11}, True]
+    assert house.asked == [("4711", 1)]
+
+
+def test_without_a_response_function_the_answer_is_the_result(house: House) -> None:
+    house.handle()
+    job = house.put()
+    house.stage.drain()
+    assert house.hipq.endJob("orders", "charge", job, [1, 2]) == "delivered"
+    house.stage.drain()
+    assert (house.state(job), house.hipq.app.job(job).result) == ("final", [1, 2])
+    assert house.hipq.end_job("orders", "charge", job, "once more") == "late"
+
+
+def test_a_request_that_needs_no_answer_is_final_at_once(house: House) -> None:
+    house.handle(lambda job: Final({"sent": job.job_data}))
+    job = house.put(job_data="x")
+    house.stage.drain()
+    assert (house.state(job), house.hipq.app.job(job).result) == ("final", {"sent": "x"})
+
+
+def test_an_answer_that_overtakes_its_question_is_kept_and_one_more_is_repeated(
+    house: House,
+) -> None:
+    house.handle()
+    assert house.hipq.respond("charge", "k", "early") == "kept"
+    assert house.hipq.respond("charge", "k", "again") == "repeated"
+    job = house.put(job_key="k")
+    house.stage.drain()
+    assert house.hipq.job(job).response == "early"
+    assert house.state(job) == "final"
+
+
+def test_an_answer_nobody_asked_for_does_no_harm(house: House) -> None:
+    house.handle()
+    job = house.put(job_key="k")
+    house.stage.drain()
+    assert house.hipq.respond("charge", "other", 1) == "kept"
+    assert house.hipq.respond("refund", "k", 1) == "kept"
+    assert house.state(job) == "running"
+    with pytest.raises(NotFound, match="no job 99"):
+        house.hipq.end_job("orders", "charge", 99, 1)
+
+
+def test_the_service_may_give_out_the_key(house: House) -> None:
+    house.handle(lambda job: Waits(f"ticket {job.id}"))
+    job = house.put(job_key="ours")
+    house.stage.drain()
+    assert house.hipq.job(job).job_key == f"ticket {job}"
+    assert house.hipq.respond("charge", "ours", 1) == "kept"
+    assert house.hipq.respond("charge", f"ticket {job}", 1) == "delivered"
+
+
+def test_a_key_that_was_given_out_twice_fails_the_second_job(house: House) -> None:
+    house.handle(lambda job: Waits("the same"))
+    first, second = house.put(), house.put()
+    house.stage.drain()
+    assert (house.state(first), house.state(second)) == ("running", "final")
+    assert f"job {first} has the same unique key" in house.hipq.job(second).error
+
+
+def test_of_unfinished_jobs_of_a_type_only_one_has_a_key(house: House) -> None:
+    house.handle()
+    first = house.put(job_key="k")
+    with pytest.raises(Duplicate, match=f"job {first} of the type 'charge' has the key 'k'"):
+        house.put(job_key="k")
+    house.hipq.queue_job("orders", {"job_type": "refund", "job_key": "k"})
+    house.stage.drain()
+    with pytest.raises(Duplicate) as refused:
+        house.put(job_key="k")
+    assert refused.value.existing_id == first
+    house.hipq.respond("charge", "k", 1)
+    house.stage.drain()
+    assert house.put(job_key="k") != first
+
+
+def test_an_id_that_serves_as_a_key_is_no_key_for_another(house: House) -> None:
+    house.handle()
+    first = house.put()
+    with pytest.raises(Duplicate, match=f"job {first} of the type 'charge'"):
+        house.put(job_key=str(first))
+    taken = house.put(job_key=str(first + 2))
+    second = house.put()
+    assert second == first + 2
+    house.stage.drain()
+    assert f"job {taken} has the key" in house.hipq.job(second).error
+    assert house.asked == [(str(first), 1), (str(second), 1)]
+
+
+def test_partial_answers_let_the_job_wait_on(house: House) -> None:
+    parts: list[int] = []
+
+    def response(job: HipqJob, answer: int) -> Any:
+        parts.append(answer)
+        return sum(parts) if len(parts) == 3 else NOT_YET
+
+    house.handle(response=response)
+    job = house.put(job_key="k")
+    for part in (1, 2, 3):
+        house.stage.drain()
+        assert house.state(job) == "running"
+        assert house.hipq.respond("charge", "k", part) == "delivered"
+    house.stage.drain()
+    assert (house.state(job), house.hipq.app.job(job).result) == ("final", 6)
+    assert len(house.asked) == 1
+
+
+# -- failures --------------------------------------------------------------------------------
+
+
+def test_no_answer_in_time_is_an_error_and_the_retry_function_decides(
+    house: House, clock: VirtualClock
+) -> None:
+    seen: list[HipqJob] = []
+
+    def retry(job: HipqJob) -> Any:
+        seen.append(job)
+        return TryAgain(job_data="changed", priority=5) if job.attempt < 2 else None
+
+    house.handle(retry=retry)
+    job = house.put(job_key="k", job_data="first")
+    house.stage.drain()
+    clock.pass_(DAY)
+    house.stage.drain()
+    (asked,) = seen
+    assert (asked.state, asked.job_data, asked.attempt) == (HipqState.ERROR, "first", 1)
+    assert "no reply for 'hipq.charge:k' came in time" in asked.error
+    again = house.hipq.job(job)
+    assert (again.state, again.job_data, again.priority) == (HipqState.RUNNING, "changed", 5)
+    assert house.asked == [("k", 1), ("k", 2)]
+    clock.pass_(DAY)
+    house.stage.drain()
+    assert (house.state(job), house.hipq.job(job).error) == ("final", asked.error)
+
+
+def test_a_job_whose_retry_is_still_to_be_decided_is_in_error(
+    house: House, desk: Desk, clock: VirtualClock
+) -> None:
+    house.handle(retry=lambda job: timedelta(minutes=5))
+    job = house.put(job_key="k", timeout=60)
+    house.stage.drain()
+    clock.pass_(60)
+    run_chores(desk.clerk, "somebody without the code")
+    assert house.state(job) == "error"
+    house.stage.drain()
+    later = house.hipq.job(job)
+    assert (later.state, later.job_key) == (HipqState.RETRY, "k")
+    assert later.scheduled_run_time > datetime.fromtimestamp(clock.now / 1e6, UTC)
+
+
+def test_an_answer_that_spoils_the_job_sends_the_request_again(house: House) -> None:
+    def response(job: HipqJob, answer: str) -> str:
+        if answer == "busy":
+            raise RuntimeError("they are busy")
+        return answer
+
+    house.handle(response=response, retry=lambda job: True)
+    job = house.put(job_key="k")
+    house.stage.drain()
+    house.hipq.respond("charge", "k", "busy")
+    house.stage.drain()
+    assert (house.state(job), house.asked) == ("running", [("k", 1), ("k", 2)])
+    house.hipq.respond("charge", "k", "done")
+    house.stage.drain()
+    assert (house.hipq.app.job(job).result, house.hipq.job(job).attempt) == ("done", 2)
+
+
+def test_without_a_retry_function_a_failure_is_final_and_told(house: House) -> None:
+    def refuse(job: HipqJob) -> None:
+        raise ConnectionError("nobody there")
+
+    house.handle(refuse)
+    job = house.put()
+    house.stage.drain()
+    assert house.state(job) == "final"
+    assert "nobody there" in house.hipq.job(job).error
+
+
+def test_a_request_function_that_returns_nonsense_is_told_so(house: House) -> None:
+    house.handle(lambda job: {"status": 200})
+    job = house.put()
+    house.stage.drain()
+    assert "it must return Waits(...), None" in house.hipq.job(job).error
+
+
+# -- queues and types ------------------------------------------------------------------------
+
+
+def test_jobs_that_wait_for_their_answers_count_against_the_limit(house: House) -> None:
+    house.hipq.createQueue("orders", {"throttle_limit": 4})
+    house.handle()
+    heavy = [house.put(throttle_factor=2) for _ in range(3)]
+    alarm = house.put(critical=True)
+    house.stage.drain()
+    assert [house.state(each) for each in heavy] == ["running", "running", "initial"]
+    assert house.state(alarm) == "running"
+    house.hipq.end_job("orders", "charge", heavy[0], None)
+    house.stage.drain()
+    assert [house.state(each) for each in heavy] == ["final", "running", "running"]
+
+
+def test_time_comes_before_priority_unless_the_queue_says_otherwise(
+    house: House, desk: Desk, clock: VirtualClock
+) -> None:
+    def note(job: HipqJob) -> Final:
+        house.ask(job)
+        return Final()
+
+    house.handle(note)
+    (view,) = desk.store.survey(["hipq_orders"])
+    assert (view.settings.order, view.settings.capacity) == (Order.TIME_RANK, None)
+
+    def put_all() -> list[str]:
+        house.asked.clear()
+        for key, priority in (("old", 700), ("late", 100), ("soon", 50)):
+            house.put(job_key=key, priority=priority)
+            clock.pass_(0 if key == "late" else 1)
+        house.stage.drain()
+        return [key for key, _ in house.asked]
+
+    assert put_all() == ["old", "soon", "late"]
+    house.hipq.create_queue("orders", {"sort_order": "priority_time"})
+    assert put_all() == ["soon", "late", "old"]
+
+
+def test_a_type_says_what_its_jobs_are_like_and_a_job_may_say_otherwise(house: House) -> None:
+    kind = {
+        "job_type": "charge",
+        "default_timeout": 60,
+        "default_priority": 7,
+        "default_throttle_factor": 0.5,
+        "default_time_windows": [["05:00", "07:00"], ["22:00", "23:00"]],
+    }
+    house.hipq.create_queue("orders", {"job_types": [kind]})
+    usual = house.hipq.job(house.put())
+    assert (usual.timeout, usual.priority, usual.throttle_factor) == (60, 7, 0.5)
+    assert usual.time_windows == "05:00-07:00, 22:00-23:00"
+    assert usual.scheduled_run_time.hour in (5, 6, 22)
+    other = house.hipq.job(house.put(timeout=5, priority=1, throttle_factor=2, time_windows=""))
+    assert (other.timeout, other.priority, other.throttle_factor) == (5, 1, 2)
+    assert other.time_windows == ""
+
+
+def test_a_type_comes_into_being_with_its_first_job_and_has_the_usual_defaults(
+    house: House, clock: VirtualClock
+) -> None:
+    at = datetime.fromtimestamp(clock.now / 1e6, UTC) + timedelta(hours=1)
+    job = house.hipq.job(house.put(scheduled_run_time=at))
+    assert (job.job_type, job.timeout, job.priority, job.attempt) == ("charge", DAY, 100, 0)
+    assert (job.scheduled_run_time, job.job_key, job.error) == (at, str(job.id), "NONE")
+    assert house.hipq.validate() == ["the job type 'charge' has no handlers in this process"]
+    house.handle()
+    assert house.hipq.validate() == []
+
+
+def test_async_functions_will_do_and_may_be_mixed_with_others(house: House) -> None:
+    async def response(job: HipqJob, answer: int) -> list[int]:
+        return [answer, job.job_data]
+
+    house.handle(response=response)
+    job = house.put(job_key="k", job_data=2)
+    house.stage.drain()
+    house.hipq.respond("charge", "k", 40)
+    house.stage.drain()
+    assert house.hipq.app.job(job).result == [40, 2]
+
+
+def test_what_cannot_be_meant_is_refused(house: House) -> None:
+    with pytest.raises(BadInput, match="lower-case letters and underscores, not 'Orders'"):
+        house.hipq.create_queue("Orders")
+    with pytest.raises(BadInput, match="no queue 'nowhere' here; call create_queue"):
+        house.hipq.queue_job("nowhere", {"job_type": "charge"})
+    with pytest.raises(BadInput, match="unknown field `prio`"):
+        house.put(prio=1)
+    with pytest.raises(BadInput, match="cannot travel as JSON"):
+        house.put(job_data=object())
+    with pytest.raises(BadInput, match="job_key cannot be empty"):
+        house.put(job_key="")
+    with pytest.raises(BadInput, match="needs a zone"):
+        house.put(scheduled_run_time=datetime(2030, 1, 1))  # noqa: DTZ001
+    house.put()
+    house.hipq.create_queue("others")
+    with pytest.raises(BadInput, match="'charge' belongs to the queue 'orders'"):
+        house.hipq.queue_job("others", {"job_type": "charge"})

@@ -1,0 +1,108 @@
+"""Short scenes of what random lives come upon too seldom: limits that are reached, and turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stoker.desk import Desk
+from stoker.kernel.job import Job
+from stoker.kernel.queue import Order, QueueSettings
+from stoker.kernel.rate import parse_rate
+from stoker.store import Filter
+from tests.engines import VirtualClock
+
+Scene = Callable[[Desk, VirtualClock], list[list[int]]]
+"""Tells which jobs were given out, claim by claim."""
+
+
+def put(desk: Desk, count: int, queue: str = "q", **facts: Any) -> None:
+    desk.intake.enqueue_many([Job(queue, **facts)] * count)
+
+
+def take(desk: Desk, limit: int = 10, queue: str = "q") -> list[int]:
+    return [job.id for job in desk.dispatch.claim([queue], limit)]
+
+
+def finish_all(desk: Desk) -> None:
+    for job in desk.store.find(Filter()):
+        if job.token is not None:
+            desk.report.finish(job)
+
+
+def one_limit_for_two_queues(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("outer", QueueSettings(capacity=2))
+    desk.control.configure("q", QueueSettings(within="outer"))
+    put(desk, 3)
+    return [take(desk), take(desk)]
+
+
+def the_old_before_the_better(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(ageing=1_000_000))
+    for key in (None, "k"):
+        put(desk, 1, rank=2, key=key)
+    clock.pass_(5)
+    for key in (None, "k"):
+        put(desk, 1, rank=0, key=key)
+    return [take(desk, 1), take(desk, 1), take(desk, 1)]
+
+
+def first_come_first_served(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(order=Order.TIME_RANK))
+    put(desk, 1, rank=5)
+    clock.pass_(1)
+    put(desk, 1, rank=-5)
+    return [take(desk, 1)]
+
+
+def a_key_that_is_full_for_a_while(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(key_capacity=1))
+    put(desk, 3, key="k")
+    given = [take(desk), take(desk)]
+    put(desk, 1, key="k", rank=-1)
+    given.append(take(desk))
+    finish_all(desk)
+    return [*given, take(desk), take(desk)]
+
+
+def a_task_that_gets_a_limit(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    put(desk, 4, name="t")
+    given = [take(desk, 1)]
+    desk.control.configure("q", QueueSettings(tasks={"t": 2}))
+    given += [take(desk), take(desk)]
+    desk.control.configure("q", QueueSettings(tasks={"other": 1}))
+    return [*given, take(desk)]
+
+
+def rates_of_all_kinds(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    given = []
+    rate = parse_rate("1 per minute")
+    for limit in ({"rate": rate}, {"key_rate": rate}, {"task_rates": {"": rate}}):
+        desk.control.configure("q", QueueSettings(**limit))
+        put(desk, 3, key="k")
+        given += [take(desk), take(desk)]
+        clock.pass_(100)
+        given += [take(desk), take(desk)]
+        clock.pass_(1000)
+    return given
+
+
+def one_who_has_to_miss_its_turns(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    rates = {"slow": parse_rate("1 per minute")}
+    desk.control.configure("q", QueueSettings(fair=True, key_rates=rates))
+    for key in ("slow", "a", "b"):
+        put(desk, 6, key=key)
+    given = [take(desk, 3) for _ in range(3)]
+    clock.pass_(100)
+    return [*given, *(take(desk, 3) for _ in range(3))]
+
+
+SCENES: tuple[Scene, ...] = (
+    one_limit_for_two_queues,
+    the_old_before_the_better,
+    first_come_first_served,
+    a_key_that_is_full_for_a_while,
+    a_task_that_gets_a_limit,
+    rates_of_all_kinds,
+    one_who_has_to_miss_its_turns,
+)
