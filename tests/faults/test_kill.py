@@ -43,7 +43,7 @@ def sqlite_faults(folder: Path) -> list[str]:
     connection = apsw.Connection(os.fspath(folder / "jobs.db"))
     try:
         faults = [row[0] for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
-        for book in ("key_use", "head"):
+        for book in ("use", "head"):
             left = connection.execute(f"SELECT count(*) FROM {book}").get  # noqa: S608
             faults += [f"{left} rows are left in {book}, though no job is alive"] if left else []
     finally:

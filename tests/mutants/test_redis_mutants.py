@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from stoker.kernel.queue import QueueSettings
+from stoker.kernel.rate import parse_rate
 from stoker.store.memory import MemoryStore
 from stoker.store.redis import wire
 from stoker.store.redis.library import Library, library
@@ -42,6 +43,8 @@ PAUSED = {**WITHIN, "b": QueueSettings(paused=True)}
 SHARED = dict.fromkeys(
     QUEUES, QueueSettings(capacity=4, shares={"x": 25, "y": 25, "z": 50}, lend=True)
 )
+BUCKET = dict.fromkeys(QUEUES, QueueSettings(rate=parse_rate("1 per 2s, burst 3")))
+BY_KEY = dict.fromkeys(QUEUES, QueueSettings(key_rate=parse_rate("2 per 5s")))
 FAIR = dict.fromkeys(QUEUES, QueueSettings(fair=True, key_capacity=2))
 FAIR_TASKS = dict.fromkeys(QUEUES, QueueSettings(fair=True, tasks={"n": 5}))
 
@@ -120,12 +123,14 @@ MUTANTS = {
         "if limit.flow and limit.flow.moved then", "if false then"
     ),
     "a rate lets all in": Mutant("for age = flow.kept, 1, -1 do", "for age = 0, 1, -1 do"),
-    "a bucket has no bottom": Mutant("return at > NOW and at or nil", "return nil"),
+    "a bucket has no bottom": Mutant("return at > NOW and at or nil", "return nil", BUCKET),
     "a slice of time never passes": Mutant(
         "local passed = math.min(flow.index - numbers[2], flow.kept)", "local passed = 0"
     ),
     "lanes sleep on when their moment has come": Mutant("    wake_lanes(page)\n", ""),
-    "nobody wakes a lane when its rate opens": Mutant("  if opens_at then\n", "  if false then\n"),
+    "nobody wakes a lane when its rate opens": Mutant(
+        "  if opens_at then\n", "  if false then\n", BY_KEY
+    ),
     "shares do not count": Mutant("of_key.limit.share and not lent and", "false and", SHARED),
     "shares are not lent": Mutant("if #aside > 0 and #taken < limit then", "if false then", SHARED),
     "nobody takes turns": Mutant("entry.turn + math.floor(", "entry.turn + 0 * math.floor("),

@@ -67,11 +67,11 @@ MUTANTS = {
     "a task's use is forgotten": Mutant(
         "books.py", "self._meter(book, of_task(job.name), units)", "pass"
     ),
-    "what runs already is not counted when a task is given a limit": Mutant(
-        "books.py", 'int(run(_SQL["count_use"], (book.id, name)).get)', "0"
+    "what runs already is not counted when a queue is given a limit": Mutant(
+        "books.py", 'run(_SQL["count_use"], (book.id, tasks))', "pass"
     ),
-    "jobs stay in their lanes when their task is given a limit": Mutant(
-        "books.py", "        if had == has:\n", "        if True:\n"
+    "jobs stay where they are when their queue is given a limit": Mutant(
+        "books.py", "if _arrangement(before) != _arrangement(settings):", "if False:"
     ),
     "a shut lane is never opened": Mutant(
         "sql/books.sql", "wakes_at = NULL -- those", "shut = 1 -- those"
@@ -79,10 +79,8 @@ MUTANTS = {
     "a lane sleeps on when its moment has come": Mutant(
         "sql/books.sql", "WHERE queue = ?1 AND wakes_at <= ?2", "WHERE queue = ?1 AND wakes_at < 0"
     ),
-    "a lane's head is not looked up again": Mutant("books.py", 'run(_SQL["write_head"], ', "len("),
-    "turns are not remembered": Mutant("entrances.py", "books.remember_turns(book, turns)", "pass"),
-    "a key's other lanes do not learn of its turn": Mutant(
-        "books.py", "self._write_turns(book, moved)", "pass", "test_fair.py"
+    "a lane's head is not looked up again": Mutant(
+        "books.py", 'self._for_all("write_head", [', 'self._for_all("write_head", [] and ['
     ),
     "nobody is brought up to the clock": Mutant(
         "sql/books.sql", "turn <= ?2\n\n-- name: for", "turn < 0\n\n-- name: for"
