@@ -18,7 +18,7 @@ from pathlib import Path
 
 _READY = b"Z"
 _NOTICE = b"A"
-_SYNC, _QUERY, _GOODBYE = b"S", b"Q", b"X"
+_SYNC, _QUERY, _FLUSH, _GOODBYE = b"S", b"Q", b"H", b"X"
 
 
 class Line:
@@ -91,7 +91,9 @@ class Pooler:
         with client, contextlib.suppress(OSError, EOFError):
             self._greet(client)
             while True:
-                self._transaction(client, *_message(client))
+                letter, body = _message(client)
+                if letter != _FLUSH:  # nothing is under way that could be hurried
+                    self._transaction(client, letter, body)
 
     def _greet(self, client: socket.socket) -> None:
         (length,) = struct.unpack(">i", _exactly(client, 4))

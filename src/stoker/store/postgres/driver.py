@@ -169,9 +169,6 @@ def together(connection: Connection) -> Iterator[Arrive]:
     message, as a pooler expects it; the driver, if it were left to fetch by itself, would not."""
     pipeline = connection.pipeline()
     entered = pipeline.__enter__()
-    # At the end the driver would at times send a wish more, after the end of the transaction, for
-    # which a pooler keeps a server's connection busy until we come again.
-    entered._exit_gen = entered._sync_gen  # type: ignore[method-assign]  # noqa: SLF001
     try:
         yield entered.sync
     except BaseException:
