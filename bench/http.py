@@ -21,6 +21,7 @@ from bench.engines.engine import Engine
 from bench.plan import Setup
 from bench.result import Column, Result, Table, Target
 from bench.stopwatch import lower_ratio
+from stoker.worker.loops import loop_factory
 
 CONNECTIONS = (1, 32, 50)
 MEASURED = 32
@@ -122,17 +123,8 @@ async def _rate(port: int, turn: Turn, connections: int, seconds: float) -> floa
 
 def rate(port: int, turn: Turn, connections: int, seconds: float) -> float:
     """The same, from outside of any loop."""
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_rate(port, turn, connections, seconds))
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop  # noqa: PLC0415
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from itertools import count
 from typing import Protocol
@@ -33,7 +34,7 @@ class Server(Protocol):
     def stop(self) -> None: ...
 
 
-class Wire:
+class Wire(ABC):
     """Answers under keys, and a place for useless ones; nobody else uses the same names."""
 
     url: str
@@ -45,12 +46,13 @@ class Wire:
     def __init__(self) -> None:
         self.name = f"answers{next(_numbers)}"
 
+    @abstractmethod
     def send(self, key: str, body: bytes) -> None:
-        raise NotImplementedError
+        """Send a message."""
 
+    @abstractmethod
     def buried(self) -> bytes:
         """The next message in the place for useless ones."""
-        raise NotImplementedError
 
 
 class Kafka(Wire):

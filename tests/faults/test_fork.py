@@ -134,29 +134,33 @@ def a_child_outlives_its_parent(store: Store, at_the_fork: AbstractContextManage
         post.remove()
 
 
-def test_a_fork_beside_a_busy_thread_neither_hangs_the_child_nor_repeats_the_thread(
-    tmp_path: Path,
-) -> None:
-    store, enough = open_store(url_in(tmp_path)), threading.Event()
+def fork_beside_busy_threads(store: Store, count: int) -> None:
+    """Fork children while threads enqueue: each of them does one thing, once."""
+    enough = threading.Event()
     desk, placed = Desk(store), list[int]()
 
     def keep_busy() -> None:
         while not enough.is_set():
             placed.append(desk.intake.enqueue(Job("thread's")).id)
 
+    def enqueue_one() -> None:
+        desk.intake.enqueue(Job("child's"))
+
     threads = [threading.Thread(target=keep_busy) for _ in range(3)]
     for thread in threads:
         thread.start()
-    children = [forked(lambda: _enqueue_one(desk)) for _ in range(20)]
-    codes = [exit_code(child) for child in children]
+    codes = [exit_code(child) for child in [forked(enqueue_one) for _ in range(count)]]
     enough.set()
     for thread in threads:
         thread.join()
-    assert codes == [0] * len(children)
+    assert codes == [0] * count
     counts = {view.name: view.counts[State.QUEUED] for view in store.survey()}
-    assert counts == {"child's": len(children), "thread's": len(placed)}
+    assert counts == {"child's": count, "thread's": len(placed)}
+
+
+def test_a_fork_beside_a_busy_thread_neither_hangs_the_child_nor_repeats_the_thread(
+    tmp_path: Path,
+) -> None:
+    store = open_store(url_in(tmp_path))
+    fork_beside_busy_threads(store, 20)
     store.close()
-
-
-def _enqueue_one(desk: Desk) -> None:
-    desk.intake.enqueue(Job("child's"))

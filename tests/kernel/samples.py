@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from stoker.kernel import rules
 from stoker.kernel.change import Change
 from stoker.kernel.job import ENDED, Job, State
-from stoker.kernel.retry import Failure
+from stoker.kernel.policy import Policy
+from stoker.kernel.queue import QueueSettings, Retention
+from stoker.kernel.retry import Again, Ask, Failure, GiveUp
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -18,6 +21,24 @@ STARTED = NOW - 10 * SECOND
 
 BROKEN = Failure(("builtins.ValueError", "builtins.Exception"), "broken")
 NO_LEASE = {"token": None, "session": None, "until": None}
+
+HOURLY = Policy(repeat="FINISHED, +1 HOUR")
+NOTHING_KEPT = QueueSettings(retention=Retention(0, 0, 0))
+ALL_KEPT = QueueSettings(retention=Retention(None, None, None))
+
+NEXT_ROUND = {
+    **NO_LEASE,
+    "state": State.QUEUED,
+    "due_at": NOW + HOUR,
+    "scheduled_at": NOW + HOUR,
+    "attempt": 0,
+    "crashes": 0,
+    "undecided": False,
+    "waits_for": None,
+    "finished_children": 0,
+    "failed_children": 0,
+    "cancelled_children": 0,
+}
 
 _OF_STATE: dict[State, dict[str, Any]] = {
     State.QUEUED: {},
@@ -54,3 +75,8 @@ def ending(state: State, kept: int | None, **news: Any) -> dict[str, Any]:
     """What is set when a job ends now and is kept for that long."""
     until = None if kept is None else NOW + kept
     return {**NO_LEASE, "state": state, "ended_at": NOW, "until": until, **news}
+
+
+def fail(job: Job, verdict: Again | Ask | GiveUp, **more: Any) -> Change:
+    """What comes of a failure when somebody has judged it."""
+    return rules.fail(job, now=NOW, failure=BROKEN, verdict=verdict, **more)

@@ -22,6 +22,7 @@ from stoker.desk import Desk
 from stoker.errors import StokerError
 from stoker.watch import give_up_turn
 from stoker.watch.rounds import Rounds
+from stoker.worker.loops import loop_factory
 
 logger = logging.getLogger("stoker.doors")
 
@@ -44,7 +45,7 @@ def keep_open(desk: Desk, doors: Sequence[Door], announce: Callable[[str], None]
     """Serve until SIGTERM or SIGINT; a second one ends the process at once."""
     sys.setswitchinterval(_SWITCH_SECONDS)
     _allow_many_connections()
-    with _chores(desk), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with _chores(desk), asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(doors, announce))
 
 
@@ -98,13 +99,3 @@ def _allow_many_connections() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):  # then what there is has to do
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed: it is faster, and does the same."""
-    try:
-        import uvloop  # noqa: PLC0415 - an extra
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory

@@ -29,6 +29,15 @@ class Finding(msgspec.Struct, frozen=True):
     level: Level = Level.FINE
 
 
+def size(amount: float) -> str:
+    """So many bytes, for people."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{amount:.4g} {unit}"
+        amount /= 1024
+    return f"{amount:.4g} TiB"
+
+
 @runtime_checkable
 class Checkable(Protocol):
     """A store that can be asked how it is."""

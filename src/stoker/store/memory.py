@@ -15,7 +15,7 @@ from itertools import islice
 import msgspec
 
 from stoker.kernel import rules
-from stoker.kernel.change import Change, Note, Tally, applied
+from stoker.kernel.change import Change, Note, applied
 from stoker.kernel.glob import glob_matches
 from stoker.kernel.job import (
     STATES,
@@ -44,18 +44,15 @@ from stoker.store import (
 from stoker.store.bell import LocalBell
 from stoker.store.choosing import choose, ordering
 from stoker.store.clock import Clock, wall_clock
+from stoker.store.filtering import matches
 from stoker.store.forks import heed_forks
 from stoker.store.meters import Meters
 from stoker.store.rings import rings_of
 from stoker.store.seal import SEAL, check_seal
+from stoker.store.staging import refusal, tell_parents
 from stoker.store.twins import Name, find_twins, names_held
 
 _REPLACE = msgspec.structs.replace
-_COUNTED = {
-    State.FINISHED: "finished_children",
-    State.FAILED: "failed_children",
-    State.CANCELLED: "cancelled_children",
-}
 
 
 class MemoryStore:
@@ -113,9 +110,9 @@ class MemoryStore:
                     self._last_id = max(self._last_id, job.id)
 
     def _commit(self, change: Change) -> Receipt:
-        refusal = self._guard(change)
-        if refusal is not None:
-            return refusal
+        refused = refusal(change, self._jobs, self._note_revision)
+        if refused is not None:
+            return refused
         staged: dict[int, Job | None] = {job.id: None for job in change.deletes}
         for write in change.writes:
             staged[write.job.id] = applied(self._jobs[write.job.id], write)
@@ -127,38 +124,10 @@ class MemoryStore:
         twins = find_twins(change, self._names.get)
         if twins:
             return Receipt(ok=False, twins=twins)
-        parents = self._tally(change.tallies, staged)
+        parents = tell_parents(change.tallies, staged, self._jobs)
         self._apply(change, staged)
         self._last_id += len(ids)
         return Receipt(ids=ids, parents=parents) if ids or parents else OK
-
-    def _guard(self, change: Change) -> Receipt | None:
-        decided_on = [*(write.job for write in change.writes), *change.deletes]
-        stale = [job.id for job in decided_on if not self._unmoved(job)]
-        for touch in change.touches:
-            now = self._jobs.get(touch.id)
-            if now is None or now.token != touch.token:
-                stale.append(touch.id)
-        notes = [n.key for n in change.notes if n.expect not in (None, self._note_revision(n.key))]
-        if stale or notes:
-            return Receipt(ok=False, stale=tuple(stale), stale_notes=tuple(notes))
-        return None
-
-    def _unmoved(self, copy: Job) -> bool:
-        now = self._jobs.get(copy.id)
-        return now is not None and (now.revision, now.token) == (copy.revision, copy.token)
-
-    def _tally(self, tallies: tuple[Tally, ...], staged: dict[int, Job | None]) -> tuple[Job, ...]:
-        told: dict[int, Job] = {}
-        for tally in tallies:
-            parent = staged.get(tally.parent_id, self._jobs.get(tally.parent_id))
-            if parent is None:
-                continue
-            field = _COUNTED[tally.ended]
-            counts = {"open_children": parent.open_children - 1, field: getattr(parent, field) + 1}
-            told[parent.id] = _REPLACE(parent, revision=parent.revision + 1, **counts)
-            staged[parent.id] = told[parent.id]
-        return tuple(told.values())
 
     def _apply(self, change: Change, staged: dict[int, Job | None]) -> None:
         for name, settings in change.queues:
@@ -257,7 +226,7 @@ class MemoryStore:
             if isinstance(query, Filter):
                 if query.newest_first:
                     jobs.reverse()
-                found = (job for job in jobs if _matches(job, query))
+                found = (job for job in jobs if matches(job, query))
             elif isinstance(query, Lost):
                 found = (job for job in jobs if self._is_lost(job, now))
             elif isinstance(query, Adrift):
@@ -373,19 +342,6 @@ class MemoryStore:
 
     def close(self) -> None:
         """Nothing to let go of."""
-
-
-def _matches(job: Job, query: Filter) -> bool:
-    if query.states and job.state not in query.states:
-        return False
-    if query.after is not None:
-        seen = job.id >= query.after if query.newest_first else job.id <= query.after
-        if seen:
-            return False
-    if query.repeating and job.policy.repeat is None:
-        return False
-    facts = ("queue", "name", "key", "parent_id", "session", "ref", "unique_key", "waits_for")
-    return all(getattr(query, fact) in (None, getattr(job, fact)) for fact in facts)
 
 
 def _is_forgettable(job: Job, now: int) -> bool:

@@ -19,7 +19,18 @@ from stoker.kernel.turns import Party, Turns
 from stoker.store.choosing import ordering
 
 
-class Candidate(Protocol):
+class Laned(Protocol):
+    """As much of a job as decides on its lane."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def key(self) -> str | None: ...
+    @property
+    def weight(self) -> int: ...
+
+
+class Candidate(Laned, Protocol):
     """As much of a job as has to be known to choose it."""
 
     @property
@@ -28,12 +39,6 @@ class Candidate(Protocol):
     def rank(self) -> int: ...
     @property
     def due_at(self) -> int: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def key(self) -> str | None: ...
-    @property
-    def weight(self) -> int: ...
 
 
 C = TypeVar("C", bound=Candidate)

@@ -18,6 +18,7 @@ import msgspec
 
 from stoker.kernel.outcome import Outcome
 from stoker.worker.context import Context, StopReason
+from stoker.worker.loops import loop_factory
 from stoker.worker.performing import Performer
 from stoker.worker.tasks import Definition
 
@@ -171,7 +172,7 @@ class LoopCrew:
         self._ready.wait()
 
     def _main(self) -> None:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(self._serve())
 
     async def _serve(self) -> None:
@@ -231,12 +232,3 @@ class LoopCrew:
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._closing.set)
         self._thread.join(timeout=5)
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop  # noqa: PLC0415 - an extra
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory

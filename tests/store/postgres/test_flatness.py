@@ -17,14 +17,25 @@ from stoker.kernel.job import Job
 from stoker.kernel.outcome import Finished
 from stoker.kernel.queue import QueueSettings
 from stoker.kernel.rate import parse_rate
-from stoker.store import Adrift, Forgettable, Lost
 from stoker.store.postgres import PostgresStore
 from tests.engines import START
 from tests.servers.postgres import Server
+from tests.store.flat_acts import (
+    DAY,
+    ask_for_the_next_due,
+    claim_and_finish,
+    claim_ten,
+    enqueue_ten,
+    look_for_the_adrift,
+    look_for_the_lost,
+    look_for_the_old,
+    look_for_trouble,
+    start_all,
+    survey,
+)
 from tests.store.postgres.watching import pages
 from tests.store.sqlite.busy_day import desk_at
 
-DAY = 24 * 3600 * 1_000_000
 FEW, MANY = 200, 10_000
 
 
@@ -32,11 +43,6 @@ def fill(desk: Desk, count: int, **facts: Any) -> None:
     """So many jobs, all alike."""
     job = Job("q", **{"due_at": START, **facts})
     desk.store.transact([Change(inserts=Copies(job, [b"null"] * count))])
-
-
-def start_all(desk: Desk, **lease: Any) -> None:
-    while desk.dispatch.claim(["q"], 1000, **lease):
-        pass
 
 
 # -- what lies in the tables ---------------------------------------------------------------
@@ -139,46 +145,6 @@ def many_of_a_full_task(desk: Desk, count: int) -> None:
     fill_keys(desk, count, name="t", rank=-1)
     fill(desk, 200)
     hear_the_news(desk)
-
-
-# -- what is done --------------------------------------------------------------------------
-
-
-def claim_ten(desk: Desk) -> None:
-    assert len(desk.dispatch.claim(["q"], 10)) == 10
-
-
-def enqueue_ten(desk: Desk) -> None:
-    assert len(desk.intake.enqueue_many([Job("q") for _ in range(10)])) == 10
-
-
-def claim_and_finish(desk: Desk) -> None:
-    (job,) = desk.dispatch.claim(["q"])
-    desk.report.finish(job)
-
-
-def look_for_the_lost(desk: Desk) -> None:
-    assert desk.store.find(Lost()) == []
-
-
-def look_for_the_adrift(desk: Desk) -> None:
-    assert desk.store.find(Adrift()) == []
-
-
-def look_for_the_old(desk: Desk) -> None:
-    assert desk.store.find(Forgettable()) == []
-
-
-def look_for_trouble(desk: Desk) -> None:
-    assert not desk.store.troubled()
-
-
-def ask_for_the_next_due(desk: Desk) -> None:
-    assert desk.store.next_due(["q"]) in (None, START + DAY)
-
-
-def survey(desk: Desk) -> None:
-    assert [view.name for view in desk.store.survey(["q"])] == ["q"]
 
 
 class Case(NamedTuple):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-
 from stoker.desk import Desk
 from stoker.kernel.job import Job, State
 from stoker.store import Store
 from stoker.store.postgres import PostgresStore
-from tests.faults.test_fork import exit_code, forked
+from tests.faults.test_fork import exit_code, fork_beside_busy_threads, forked
 
 
 def queued(store: Store) -> int:
@@ -41,26 +39,6 @@ def test_parent_and_child_go_on_side_by_side(url: str) -> None:
 def test_a_fork_beside_busy_threads_neither_hangs_the_child_nor_repeats_the_threads(
     url: str,
 ) -> None:
-    store, enough = PostgresStore(url), threading.Event()
-    desk, placed = Desk(store), list[int]()
-
-    def keep_busy() -> None:
-        while not enough.is_set():
-            placed.append(desk.intake.enqueue(Job("thread's")).id)
-
-    threads = [threading.Thread(target=keep_busy) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    children = [forked(lambda: _enqueue_one(desk)) for _ in range(10)]
-    codes = [exit_code(child) for child in children]
-    enough.set()
-    for thread in threads:
-        thread.join()
-    assert codes == [0] * len(children)
-    counts = {view.name: view.counts[State.QUEUED] for view in store.survey()}
-    assert counts == {"child's": len(children), "thread's": len(placed)}
+    store = PostgresStore(url)
+    fork_beside_busy_threads(store, 10)
     store.close()
-
-
-def _enqueue_one(desk: Desk) -> None:
-    desk.intake.enqueue(Job("child's"))

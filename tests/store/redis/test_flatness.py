@@ -15,7 +15,8 @@ from stoker.kernel.rate import parse_rate
 from stoker.store.redis import RedisStore
 from tests.engines import START, VirtualClock
 from tests.servers import valkey
-from tests.store.sqlite.test_flatness import CASES, DAY, Case, claim_ten, fill, start_all
+from tests.store.flat_acts import DAY, claim_ten, start_all
+from tests.store.sqlite.test_flatness import CASES, Case, fill
 
 MANY = 5000
 

@@ -15,15 +15,27 @@ from stoker.kernel.change import Change
 from stoker.kernel.job import Job
 from stoker.kernel.queue import QueueSettings
 from stoker.kernel.rate import parse_rate
-from stoker.store import Adrift, Forgettable, Lost
 from stoker.store.sqlite import SqliteStore
 from stoker.store.sqlite.driver import Sync
 from tests.engines import START, VirtualClock
+from tests.store.flat_acts import (
+    DAY,
+    ask_for_the_next_due,
+    claim_and_finish,
+    claim_ten,
+    enqueue_ten,
+    list_the_schedules,
+    look_for_the_adrift,
+    look_for_the_lost,
+    look_for_the_old,
+    look_for_trouble,
+    start_all,
+    survey,
+)
 from tests.store.sqlite.busy_day import desk_at
 from tests.store.sqlite.connections import reader, writer
 
 BATCH = 10_000
-DAY = 24 * 3600 * 1_000_000
 
 
 def fill(desk: Desk, count: int, **facts: Any) -> None:
@@ -32,11 +44,6 @@ def fill(desk: Desk, count: int, **facts: Any) -> None:
     for start in range(0, count, BATCH):
         size = min(BATCH, count - start)
         desk.store.transact([Change(inserts=(job,) * size)])
-
-
-def start_all(desk: Desk, **lease: Any) -> None:
-    while desk.dispatch.claim(["q"], 1000, **lease):
-        pass
 
 
 # -- what lies in the file -----------------------------------------------------------------
@@ -120,50 +127,6 @@ def many_kept(desk: Desk, count: int) -> None:
     for job in desk.store.get(range(1, count + 1)):
         desk.control.cancel(job)
     fill(desk, 100)
-
-
-# -- what is done --------------------------------------------------------------------------
-
-
-def claim_ten(desk: Desk) -> None:
-    assert len(desk.dispatch.claim(["q"], 10)) == 10
-
-
-def enqueue_ten(desk: Desk) -> None:
-    assert len(desk.intake.enqueue_many([Job("q") for _ in range(10)])) == 10
-
-
-def claim_and_finish(desk: Desk) -> None:
-    (job,) = desk.dispatch.claim(["q"])
-    desk.report.finish(job)
-
-
-def look_for_the_lost(desk: Desk) -> None:
-    assert desk.store.find(Lost()) == []
-
-
-def look_for_the_adrift(desk: Desk) -> None:
-    assert desk.store.find(Adrift()) == []
-
-
-def look_for_the_old(desk: Desk) -> None:
-    assert desk.store.find(Forgettable()) == []
-
-
-def look_for_trouble(desk: Desk) -> None:
-    assert not desk.store.troubled()
-
-
-def ask_for_the_next_due(desk: Desk) -> None:
-    assert desk.store.next_due(["q"]) in (None, START + DAY)
-
-
-def list_the_schedules(desk: Desk) -> None:
-    assert desk.schedules.all() == []
-
-
-def survey(desk: Desk) -> None:
-    assert [view.name for view in desk.store.survey(["q"])] == ["q"]
 
 
 class Case(NamedTuple):

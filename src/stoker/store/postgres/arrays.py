@@ -7,6 +7,7 @@ several times faster than the driver would do it value by value.
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from stoker.store.postgres.texts import written
 _NULL = b"\xff\xff\xff\xff"
 
 
-class Array:
+class Array(ABC):
     """One column, ready to be sent. Its kind is its class: that is how the driver knows it."""
 
     __slots__ = ("data",)
@@ -27,9 +28,9 @@ class Array:
         self.data = data
 
     @classmethod
+    @abstractmethod
     def of(cls, values: Sequence[Any]) -> Array:
         """The column of these values, some of which may be None."""
-        raise NotImplementedError
 
     @classmethod
     def same(cls, value: Any, count: int) -> Array | None:
@@ -37,8 +38,9 @@ class Array:
         return None if value is None else cls._of(count, False, cls._one(value) * count)
 
     @classmethod
+    @abstractmethod
     def _one(cls, value: Any) -> bytes:
-        raise NotImplementedError
+        """One value as it stands in the column."""
 
     @classmethod
     def _of(cls, count: int, has_null: bool, body: bytes) -> Array:
@@ -104,13 +106,13 @@ class Blobs(Array):
 
     @classmethod
     def of(cls, values: Sequence[bytes | None]) -> Array:
-        pieces = []
-        for value in values:
-            if value is None:
-                pieces.append(_NULL)
-            else:
-                pieces += (len(value).to_bytes(4, "big"), value)
+        one = cls._one
+        pieces = [_NULL if value is None else one(value) for value in values]
         return cls._of(len(values), None in values, b"".join(pieces))
+
+    @classmethod
+    def _one(cls, value: bytes) -> bytes:
+        return len(value).to_bytes(4, "big") + value
 
 
 class Texts(Array):
@@ -126,8 +128,7 @@ class Texts(Array):
 
     @classmethod
     def _one(cls, value: str) -> bytes:
-        encoded = written(value).encode()
-        return len(encoded).to_bytes(4, "big") + encoded
+        return Blobs._one(written(value).encode())
 
 
 def adapters() -> AdaptersMap:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from stoker.store.finding import Finding, Level
+from stoker.store.finding import Finding, Level, size
 from stoker.store.postgres.driver import DRIVER, Address, Connection
 from stoker.store.postgres.schema import named
 from stoker.store.postgres.texts import read
@@ -46,9 +46,9 @@ class _Look:
 
     def server(self) -> Finding:
         version = self._connection.info.server_version
-        (size,) = self._row("size", self._address.schema) or (0,)
+        (taken,) = self._row("size", self._address.schema) or (0,)
         text = f"{self._address.shown}: PostgreSQL {version // 10_000}.{version % 10_000}"
-        return Finding("server", f"{text}, {DRIVER}, {_size(size or 0)} of tables")
+        return Finding("server", f"{text}, {DRIVER}, {size(taken or 0)} of tables")
 
     def books(self) -> Iterator[Finding]:
         rows = self._connection.execute(self._sql["unbalanced"], [_MOST_TOLD]).fetchall()
@@ -126,11 +126,3 @@ def _wakeups(hears: bool | None) -> Finding:
         text = "no rings come through (a pooler?); workers look every second instead"
         return Finding("wake-ups", text, Level.WARNING)
     return Finding("wake-ups", "workers are woken by NOTIFY")
-
-
-def _size(amount: float) -> str:
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if amount < 1024:
-            return f"{amount:.4g} {unit}"
-        amount /= 1024
-    return f"{amount:.4g} TiB"

@@ -9,14 +9,13 @@ from stoker.kernel.change import Note
 from stoker.kernel.glob import glob_matches
 from stoker.kernel.job import LIVE, STATES, Job
 from stoker.store import Adrift, Filter, Lost, Query, QueueView, Session
+from stoker.store.filtering import FACTS
 from stoker.store.postgres.arrays import Bigints, Texts
 from stoker.store.postgres.driver import Connection
 from stoker.store.postgres.marks import Mark
 from stoker.store.postgres.rows import COLUMNS, Row, job_of, settings_of
 from stoker.store.postgres.schema import named, within
 from stoker.store.postgres.texts import read, written
-
-_FACTS = ("queue", "name", "key", "parent_id", "session", "ref", "unique_key", "waits_for")
 
 
 class Looker:
@@ -63,7 +62,7 @@ class Looker:
         if query.after is not None:
             values.append(query.after)
             clauses.append(f"id {'<' if query.newest_first else '>'} $1")
-        for fact in _FACTS:
+        for fact in FACTS:
             wanted: Any = getattr(query, fact)
             if wanted is not None:
                 values.append(written(wanted) if isinstance(wanted, str) else wanted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,7 +23,7 @@ from stoker.store.postgres.arrays import (
     Texts,
 )
 from stoker.store.postgres.texts import read, written
-from stoker.store.walk import limited_tasks
+from stoker.store.walk import Laned, limited_tasks
 
 Row = tuple[Any, ...]
 
@@ -102,18 +102,7 @@ def job_of(row: Row) -> Job:
     return Job(*facts)
 
 
-class _Laned(Protocol):
-    """As much of a job as decides on its lane."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def key(self) -> str | None: ...
-    @property
-    def weight(self) -> int: ...
-
-
-def lane_of(job: _Laned, settings: QueueSettings) -> str | None:
+def lane_of(job: Laned, settings: QueueSettings) -> str | None:
     """The kind of lane in which a job stands; None: in none.
 
     In limited queues jobs queue up by key and, if their task has a limit, by task; those of weight

@@ -11,18 +11,14 @@ from collections.abc import Iterable
 
 import msgspec
 
-from stoker.kernel.change import Change, NoteWrite, Tally, applied, kinds
-from stoker.kernel.job import Job, State, load
+from stoker.kernel.change import Change, NoteWrite, applied, kinds
+from stoker.kernel.job import Job, load
 from stoker.kernel.queue import DEFAULTS, QueueSettings
 from stoker.store import OK, Receipt
+from stoker.store.staging import refusal, tell_parents
 from stoker.store.twins import Name, find_twins, names_held
 
 _REPLACE = msgspec.structs.replace
-_COUNTED = {
-    State.FINISHED: "finished_children",
-    State.FAILED: "failed_children",
-    State.CANCELLED: "cancelled_children",
-}
 
 
 class Stage:
@@ -48,9 +44,9 @@ class Stage:
 
     def commit(self, change: Change) -> Receipt:
         """Apply a change, if every part of it can be."""
-        refusal = self._guard(change)
-        if refusal is not None:
-            return refusal
+        refused = refusal(change, self.jobs, lambda key: self.notes.get(key, 0))
+        if refused is not None:
+            return refused
         twins = find_twins(change, self.names.get)
         if twins:
             return Receipt(ok=False, twins=twins)
@@ -64,25 +60,9 @@ class Stage:
         ids = tuple(range(first, self._last_new - 1, -1))
         for job_id, job in zip(ids, change.inserts, strict=True):
             staged[job_id] = _REPLACE(job, id=job_id)
-        parents = self._tally(change.tallies, staged)
+        parents = tell_parents(change.tallies, staged, self.jobs)
         self._apply(change, staged)
         return Receipt(ids=ids, parents=parents) if ids or parents else OK
-
-    def _guard(self, change: Change) -> Receipt | None:
-        decided_on = [*(write.job for write in change.writes), *change.deletes]
-        stale = [job.id for job in decided_on if not self._unmoved(job)]
-        for touch in change.touches:
-            now = self.jobs.get(touch.id)
-            if now is None or now.token != touch.token:
-                stale.append(touch.id)
-        notes = [n.key for n in change.notes if n.expect not in (None, self.notes.get(n.key, 0))]
-        if stale or notes:
-            return Receipt(ok=False, stale=tuple(stale), stale_notes=tuple(notes))
-        return None
-
-    def _unmoved(self, copy: Job) -> bool:
-        now = self.jobs.get(copy.id)
-        return now is not None and (now.revision, now.token) == (copy.revision, copy.token)
 
     def _whole(self, now: Job, copy: Job) -> Job:
         """Whoever wrote about a job had its payload, and it has not changed since."""
@@ -90,18 +70,6 @@ class Stage:
             return now
         self.payloads[now.id] = copy.payload
         return _REPLACE(now, payload=copy.payload)
-
-    def _tally(self, tallies: tuple[Tally, ...], staged: dict[int, Job | None]) -> tuple[Job, ...]:
-        told: dict[int, Job] = {}
-        for tally in tallies:
-            parent = staged.get(tally.parent_id, self.jobs.get(tally.parent_id))
-            if parent is None:
-                continue
-            field = _COUNTED[tally.ended]
-            counts = {"open_children": parent.open_children - 1, field: getattr(parent, field) + 1}
-            told[parent.id] = _REPLACE(parent, revision=parent.revision + 1, **counts)
-            staged[parent.id] = told[parent.id]
-        return tuple(told.values())
 
     def _apply(self, change: Change, staged: dict[int, Job | None]) -> None:
         for name, settings in change.queues:

@@ -18,6 +18,7 @@ from stoker.kernel.change import Note
 from stoker.kernel.job import FAILED, LIVE, RUNNING, STATES, Job
 from stoker.kernel.queue import DEFAULTS, QueueSettings
 from stoker.store import Adrift, Filter, Forgettable, Lost, Query, QueueView, Session
+from stoker.store.filtering import matches
 from stoker.store.redis import layout
 from stoker.store.redis.layout import JobReader, number_of, numbers_in, queue_in_head
 from stoker.store.redis.names import name_in_store
@@ -29,7 +30,6 @@ PAGE = 1000
 """How many things a function looks at in one call."""
 
 _WATCHED: dict[type[Query], str] = {Lost: "lost", Adrift: "adrift", Forgettable: "forgettable"}
-_FACTS = ("queue", "name", "key", "parent_id", "session", "ref", "unique_key", "waits_for")
 _SETTINGS = msgspec.json.Decoder(QueueSettings)
 _NUMBERS = msgspec.msgpack.Decoder(list[int])
 _SAID = msgspec.msgpack.Decoder(tuple[str, str])
@@ -57,7 +57,7 @@ class Looker(ABC):
     def find(self, query: Query) -> list[Job]:
         """Jobs by what is known of them."""
         if isinstance(query, Filter):
-            matching = (job for job in self._candidates(query) if _matches(job, query))
+            matching = (job for job in self._candidates(query) if matches(job, query))
             return list(islice(matching, query.limit))
         return list(self.reader().jobs(self.call(_WATCHED[type(query)], query.limit)))
 
@@ -187,18 +187,6 @@ def _index_for(query: Filter, *, live: bool) -> tuple[str, bytes] | None:
 
 def _after(query: Filter) -> bytes:
     return b"" if query.after is None else number_of(query.after)
-
-
-def _matches(job: Job, query: Filter) -> bool:
-    if query.states and job.state not in query.states:
-        return False
-    if query.after is not None:
-        seen = job.id >= query.after if query.newest_first else job.id <= query.after
-        if seen:
-            return False
-    if query.repeating and job.policy.repeat is None:
-        return False
-    return all(getattr(query, fact) in (None, getattr(job, fact)) for fact in _FACTS)
 
 
 def _view(told: Sequence[bytes]) -> QueueView:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from stoker.store.files import statements
-from stoker.store.finding import Finding, Level
+from stoker.store.finding import Finding, Level, size
 from stoker.store.sqlite.driver import File, Sync
 from stoker.store.sqlite.library import Connection, Library, Trouble
 
@@ -43,8 +43,8 @@ def findings(connection: Connection, file: File, migrated: tuple[int, int]) -> l
 
 def _file(path: str) -> Finding:
     log = Path(path + "-wal")
-    beside = f", write-ahead log {_size(log.stat().st_size)}" if log.exists() else ""
-    return Finding("file", f"{path}: {_size(Path(path).stat().st_size)}{beside}")
+    beside = f", write-ahead log {size(log.stat().st_size)}" if log.exists() else ""
+    return Finding("file", f"{path}: {size(Path(path).stat().st_size)}{beside}")
 
 
 def _schema(found: int, now: int) -> Finding:
@@ -98,13 +98,5 @@ def _room(path: str) -> Finding:
     free = shutil.disk_usage(Path(path).parent).free
     needed = max(_LITTLE_ROOM, Path(path).stat().st_size // 2)
     if free < needed:
-        return Finding("disk", f"only {_size(free)} free; make room soon", Level.WARNING)
-    return Finding("disk", f"{_size(free)} free")
-
-
-def _size(amount: float) -> str:
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if amount < 1024:
-            return f"{amount:.4g} {unit}"
-        amount /= 1024
-    return f"{amount:.4g} TiB"
+        return Finding("disk", f"only {size(free)} free; make room soon", Level.WARNING)
+    return Finding("disk", f"{size(free)} free")
