@@ -106,13 +106,12 @@ class Blobs(Array):
 
     @classmethod
     def of(cls, values: Sequence[bytes | None]) -> Array:
-        one = cls._one
-        pieces = [_NULL if value is None else one(value) for value in values]
+        pieces = [_NULL if value is None else _measured(value) for value in values]
         return cls._of(len(values), None in values, b"".join(pieces))
 
     @classmethod
     def _one(cls, value: bytes) -> bytes:
-        return len(value).to_bytes(4, "big") + value
+        return _measured(value)
 
 
 class Texts(Array):
@@ -128,7 +127,11 @@ class Texts(Array):
 
     @classmethod
     def _one(cls, value: str) -> bytes:
-        return Blobs._one(written(value).encode())
+        return _measured(written(value).encode())
+
+
+def _measured(value: bytes) -> bytes:
+    return len(value).to_bytes(4, "big") + value
 
 
 def adapters() -> AdaptersMap:
