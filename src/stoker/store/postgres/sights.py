@@ -10,6 +10,7 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
+from stoker.store.choosing import ordering
 from stoker.store.postgres.claim import mark_arrays
 from stoker.store.postgres.entrances import Entrances
 from stoker.store.postgres.marks import Mark, Place
@@ -70,6 +71,7 @@ class Sights:
         self._rows: dict[str | None, list[Row]] = {}
         for row in rows:
             self._rows.setdefault(row[1], []).append(row)
+        self._order = ordering(self.settings)
         self._few: dict[int, tuple[list[Row], bool]] = {}
         self.laneless_ids: set[int] = set()
 
@@ -140,6 +142,12 @@ class Sights:
             self.entrances.learn_key(self.queue, head.key, first[_TURN], first[_USED], first[_FLOW])
         self._few[head.id] = rows[1:], len(rows) == first[_FEW]
         return head
+
+    def after(self, head: Candidate) -> Place | None:
+        rows, more = self._few[head.id]
+        if rows:
+            return self._order(_candidate(rows[0][_FACTS]))
+        return self._order(head) if more else None
 
     def behind(self, head: Candidate) -> Iterator[Candidate]:
         rows, more = self._few.pop(head.id)
