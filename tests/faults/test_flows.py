@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from stoker import State, Stoker, Summary, chain, group, previous
-from tests.servers import postgres, valkey
+from tests.faults.places import SHARED
 from tests.store.sqlite.process import Process
 
 WORKER = """
@@ -34,31 +33,6 @@ if sys.argv[2] == "between two steps":
 worker.start()
 time.sleep(600)
 """
-
-
-@contextmanager
-def sqlite(folder: Path) -> Iterator[str]:
-    yield f"sqlite:///{folder / 'jobs.db'}"
-
-
-@contextmanager
-def redis(folder: Path) -> Iterator[str]:
-    server = valkey.default_server()
-    with valkey.prefix(server) as prefix:
-        yield server.url(prefix)
-
-
-@contextmanager
-def in_postgres(folder: Path) -> Iterator[str]:
-    with postgres.stores().schema() as url:
-        yield url
-
-
-SHARED: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
-    "sqlite": sqlite,
-    "redis": redis,
-    "postgres": in_postgres,
-}
 
 
 @pytest.fixture(params=sorted(SHARED))
