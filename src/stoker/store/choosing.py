@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from stoker.kernel.admission import Admission, Turnstile
 from stoker.kernel.job import Job, place
@@ -18,6 +18,20 @@ from stoker.kernel.queue import Order, QueueSettings
 from stoker.kernel.turns import Party, Turns
 
 C = TypeVar("C")
+
+
+class Laned(Protocol):
+    """As much of a job as decides on its lane."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def key(self) -> str | None: ...
+    @property
+    def weight(self) -> int: ...
+
+
+L = TypeVar("L", bound=Laned)
 
 
 def ordering(settings: QueueSettings) -> Callable[[Any], tuple[int, int, int]]:
@@ -30,17 +44,17 @@ def ordering(settings: QueueSettings) -> Callable[[Any], tuple[int, int, int]]:
     return lambda job: (job.rank, job.due_at, job.id)
 
 
-class Line:
+class Line(Generic[L]):
     """One queue's due jobs during one claim, in its order."""
 
-    def __init__(self, jobs: Iterable[Job], turnstile: Turnstile, *, lent: bool = False) -> None:
+    def __init__(self, jobs: Iterable[L], turnstile: Turnstile, *, lent: bool = False) -> None:
         self.turnstile = turnstile
         self._lent = lent
         self._jobs = iter(jobs)
         self._head = next(self._jobs, None)
-        self._beyond: list[Job] = []
+        self._beyond: list[L] = []
 
-    def head(self) -> Job | None:
+    def head(self) -> L | None:
         """The foremost job whose key and task have room."""
         while (job := self._foremost()) is not None:
             barred = self.turnstile.bars(job.key, job.name, job.weight, lent=self._lent)
@@ -51,23 +65,23 @@ class Line:
                 self._beyond.append(job)
         return job
 
-    def _foremost(self) -> Job | None:
+    def _foremost(self) -> L | None:
         return self._head
 
-    def ask(self, job: Job) -> bool:
+    def ask(self, job: L) -> bool:
         """May the foremost job start? It leaves the line, whatever the answer."""
         self._leave(job)
         return self.turnstile.enter(job.key, job.name, job.weight)
 
-    def _leave(self, job: Job) -> None:  # noqa: ARG002 - which it is matters where turns are taken
+    def _leave(self, job: L) -> None:  # noqa: ARG002 - which it is matters where turns are taken
         self._head = next(self._jobs, None)
 
-    def beyond(self) -> Line:
+    def beyond(self) -> Line[L]:
         """The line of those that were beyond their share."""
         return Line(self._beyond, self.turnstile, lent=True)
 
 
-class FairLine(Line):
+class FairLine(Line[Job]):
     """One queue's due jobs, of which each key's go by the queue's order while keys take turns."""
 
     def __init__(
@@ -96,7 +110,7 @@ class FairLine(Line):
     def _leave(self, job: Job) -> None:
         self._parties[_party(job)].popleft()
 
-    def beyond(self) -> Line:
+    def beyond(self) -> Line[Job]:
         jobs = sorted(self._beyond, key=self._order)
         return FairLine(jobs, self.turnstile, self._turns, lent=True)
 

@@ -103,7 +103,7 @@ class Entrances:
         self._turnstiles: dict[str, Turnstile] = {}
         self._turns: dict[str, Turns] = {}
 
-    def line(self, queue: str, jobs: Iterable[Job]) -> Line:
+    def line(self, queue: str, jobs: Iterable[Job]) -> Line[Job]:
         """A queue's due jobs, given in its order, before its turnstile."""
         turnstile = self._turnstile(queue)
         settings = turnstile.settings

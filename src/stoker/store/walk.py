@@ -16,18 +16,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from stoker.kernel.admission import Admission, Turnstile
 from stoker.kernel.queue import QueueSettings
 from stoker.kernel.turns import Party, Turns
-from stoker.store.choosing import ordering
-
-
-class Laned(Protocol):
-    """As much of a job as decides on its lane."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def key(self) -> str | None: ...
-    @property
-    def weight(self) -> int: ...
+from stoker.store.choosing import Laned, ordering
 
 
 class Candidate(Laned, Protocol):

@@ -12,6 +12,7 @@ from stoker.kernel.admission import of_key, of_task
 from stoker.kernel.job import FORMATS, STATES, Job
 from stoker.kernel.policy import PLAIN, OnLost, Policy
 from stoker.kernel.queue import Order, QueueSettings
+from stoker.store.choosing import Laned
 from stoker.store.postgres.arrays import (
     Array,
     Bigints,
@@ -23,7 +24,7 @@ from stoker.store.postgres.arrays import (
     Texts,
 )
 from stoker.store.postgres.texts import read, written
-from stoker.store.walk import Laned, limited_tasks
+from stoker.store.walk import limited_tasks
 
 Row = tuple[Any, ...]
 

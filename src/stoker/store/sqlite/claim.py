@@ -78,7 +78,7 @@ class _Starter:
 
     def start(self, row: Row) -> Job:
         job_id, rank, due_at, name, key, weight, *others = row
-        queue, payload, form, stored, created, scheduled, bare = others
+        queue, payload, form, stored, created, scheduled, bare, *_ = others
         if not bare:
             return self._start_whole(self._tx.connection.execute(SQL["job"], (job_id,)).get)
         common = self._bare.get((queue, stored))

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
-from itertools import chain, islice
+from itertools import chain, islice, starmap
+from typing import NamedTuple, cast
 
 from stoker.kernel.admission import Turnstile
 from stoker.kernel.queue import Order
 from stoker.kernel.turns import Party, Turns
-from stoker.store.choosing import choose, ordering
+from stoker.store.choosing import AnyLine, Line, choose, ordering
 from stoker.store.files import statements
 from stoker.store.sqlite.books import Books
-from stoker.store.sqlite.lanes import Follower
 from stoker.store.sqlite.queue_book import QueueBook
 from stoker.store.sqlite.rows import (
     BARE_COLUMNS,
@@ -37,7 +37,6 @@ SQL = {
     for name, text in statements("stoker.store.sqlite.sql", "claim.sql").items()
 }
 _BEFORE_ALL = -(2**63)
-_BARE = len(Candidate._fields)
 _FEW = 1
 _MANY = 10
 """Meters that are worth reading for one job."""
@@ -51,7 +50,8 @@ class Entrances:
         self._books = [book for book in books if book.counts[0] and not book.settings.paused]
         self._wanted = wanted
         self._turnstiles: dict[str, Turnstile] = {}
-        self._lines: list[tuple[_Lanes, LanedLine[Candidate]]] = []
+        self._lines: list[AnyLine[Candidate]] = []
+        self._walks: list[tuple[_Lanes, LanedLine[Candidate]]] = []
         self._chosen: list[Candidate] = []
 
     def chosen(self) -> Sequence[Row]:
@@ -66,7 +66,7 @@ class Entrances:
         for book in self._books:
             if not self._is_paused(book.settings.within):
                 self._open(book)
-        self._chosen = choose([line for _, line in self._lines], self._wanted)
+        self._chosen = choose(self._lines, self._wanted)
         return self._chosen
 
     def _is_paused(self, outer: str | None) -> bool:
@@ -74,11 +74,16 @@ class Entrances:
         return book is not None and book.settings.paused
 
     def _open(self, book: QueueBook) -> None:
-        lanes = _Lanes(self._tx, book, self._wanted)
-        turns = Turns(book.settings, book.clock, lanes.reached) if book.settings.fair else None
+        lanes, settings = _Lanes(self._tx, book, self._wanted), book.settings
+        if not book.laned and not settings.fair and not settings.ageing:
+            (jobs,) = lanes.laneless()
+            self._lines.append(Line(jobs, self._turnstile(book)))
+            return
+        turns = Turns(settings, book.clock, lanes.reached) if settings.fair else None
         line = LanedLine(lanes, self._turnstile(book), turns)
         line.open()
-        self._lines.append((lanes, line))
+        self._lines.append(line)
+        self._walks.append((lanes, line))
 
     def _turnstile(self, book: QueueBook) -> Turnstile:
         """A queue's, with that of the queue it is within; one level up and no more."""
@@ -99,11 +104,19 @@ class Entrances:
     def close(self) -> None:
         """Write down what the claim did to turns, rates and lanes."""
         books = self._tx.books
-        for lanes, line in self._lines:
+        for lanes, line in self._walks:
             lanes.close([each for each in self._chosen if each.queue == lanes.book.id], line)
         for turnstile in self._turnstiles.values():
             if turnstile.settings.has_rates or turnstile.opens_at is not None:
                 books.meters.remember_rates(books.queue(turnstile.name).id, turnstile)
+
+
+class _Follower(NamedTuple):
+    """As much of the one behind a head as decides on its place."""
+
+    id: int
+    rank: int
+    due_at: int
 
 
 class _Ledger:
@@ -153,7 +166,6 @@ class _Lanes:
         self.book = book
         self._order = ordering(book.settings)
         self._reached: dict[Party, int] = {}
-        self._followers: dict[int, Follower] = {}
         if book.laned:
             tx.books.lanes.wake(book)
 
@@ -185,11 +197,9 @@ class _Lanes:
     def _heads(self, kind: str, bucket: int) -> Iterator[Candidate]:
         if self.book.settings.fair:
             self._tx.books.lanes.level(self.book, kind, bucket)
-        reached, followers = self._reached, self._followers
-        for row in self._run(SQL["heads"], (self.book.id, kind, bucket, self._tx.now)):
-            head = Candidate._make(row[:_BARE])
-            reached[head.key] = row[_BARE]
-            followers[head.id] = Follower._make(row[_BARE + 1 :])
+        heads = self._run(SQL["heads"], (self.book.id, kind, bucket, self._tx.now))
+        for head in map(Candidate._make, heads):
+            self._reached[head.key] = cast("int", head.turn)
             yield head
 
     def reached(self, party: Party) -> int:
@@ -198,10 +208,9 @@ class _Lanes:
         return self._tx.books.lanes.served(self.book, party) if known is None else known
 
     def after(self, head: Candidate) -> Place | None:
-        follower = self._followers[head.id]
-        if follower.id is None or follower.due_at > self._tx.now:
+        if head.next_id is None or head.next_due > self._tx.now:
             return None
-        return self._order(follower)
+        return self._order(_Follower(head.next_id, head.next_rank, head.next_due))
 
     def behind(self, head: Candidate) -> Iterator[Candidate]:
         settings = self.book.settings
@@ -213,13 +222,14 @@ class _Lanes:
             second = order_columns(last.rank, settings)[1]
             after = (self.book.id, lane, bucket, last.due_at, second, last.id, self._tx.now)
             rows = self._run(SQL["due_in_lane"], (*after, count)).fetchall()
-            yield from map(Candidate._make, rows)
+            for last in starmap(Candidate, rows):
+                yield last
             if len(rows) < count:
                 return
-            last, count = Candidate._make(rows[-1]), 4 * count
+            count *= 4
 
     def _rows(self, sql: str, values: Row) -> Iterator[Candidate]:
-        return map(Candidate._make, self._run(SQL[sql], values))
+        return starmap(Candidate, self._run(SQL[sql], values))
 
     def _lines(self, lines: Iterable[Iterator[Candidate]]) -> list[Iterator[Candidate]]:
         """One behind the other where that is the queue's order, else side by side."""
@@ -233,6 +243,6 @@ class _Lanes:
         lanes = self._tx.books.lanes
         if line.turns is not None:
             lanes.remember(self.book, line.turns)
-        lanes.taken(self.book, chosen, self._followers, line.turns)
+        lanes.taken(self.book, chosen, line.turns)
         lanes.settle()
         lanes.shut(self.book, line.full)

@@ -7,7 +7,7 @@ otherwise, and whenever a job leaves in another way, the next one is looked up a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from stoker.kernel.admission import of_key
 from stoker.kernel.job import Job
@@ -22,14 +22,6 @@ _SQL = statements("stoker.store.sqlite.sql", "lanes.sql")
 
 Spot = tuple[int, str, int]
 """A queue, a lane of it, and a bucket of that."""
-
-
-class Follower(NamedTuple):
-    """Who is behind the head of a lane; may be not due, or nobody."""
-
-    id: int | None
-    rank: int
-    due_at: int
 
 
 class Lanes:
@@ -101,15 +93,9 @@ class Lanes:
         """Open the lanes whose moment has come."""
         self._connection.execute(_SQL["wake_lanes"], (book.id, self._now, book.clock))
 
-    def taken(
-        self,
-        book: QueueBook,
-        chosen: Sequence[Candidate],
-        followers: Mapping[int, Follower],
-        turns: Turns | None,
-    ) -> None:
-        """Jobs of a queue were chosen to start; who follows is known of those that were heads."""
-        heads: dict[Spot, int] = {}
+    def taken(self, book: QueueBook, chosen: Sequence[Candidate], turns: Turns | None) -> None:
+        """Jobs of a queue were chosen to start; those that were heads tell who follows."""
+        heads: dict[Spot, Candidate] = {}
         settings = book.settings
         for each in chosen:
             lane = lane_of(each.name, each.key, each.weight, settings)
@@ -117,19 +103,15 @@ class Lanes:
                 continue
             book.laned -= 1
             spot = (book.id, lane, order_columns(each.rank, settings)[0])
-            if spot in heads or each.id not in followers:
+            if spot in heads or each.turn is None:
                 self._lost[spot] = book
-            heads[spot] = each.id
+            heads[spot] = each
         moved = dict(turns.moved()) if turns is not None else {}
-        advanced = self._advance(book, heads, followers, moved)
+        advanced = self._advance(book, heads, moved)
         self._write_turns(book, moved, advanced)
 
     def _advance(
-        self,
-        book: QueueBook,
-        heads: Mapping[Spot, int],
-        followers: Mapping[int, Follower],
-        turns: Mapping[Party, int],
+        self, book: QueueBook, heads: Mapping[Spot, Candidate], turns: Mapping[Party, int]
     ) -> set[str]:
         """Put the followers of heads that are gone into their places; the lanes that still have
         one there."""
@@ -137,15 +119,14 @@ class Lanes:
         for spot, head in heads.items():
             if spot in self._lost:
                 continue
-            job_id, rank, due_at = followers[head]
-            if job_id is None:
+            if head.next_id is None:
                 gone.append(spot)
-            elif due_at > self._now:
+            elif head.next_due > self._now:
                 self._lost[spot] = book
             else:
-                turn = turns[key_of(spot[1])] if turns else 0
-                second = order_columns(rank, book.settings)[1]
-                rows.append((*spot, turn, due_at, second, job_id))
+                turn = turns[head.key] if turns else 0
+                second = order_columns(head.next_rank, book.settings)[1]
+                rows.append((*spot, turn, head.next_due, second, head.next_id))
         self._for_all("move_head", rows)
         self._for_all("drop_empty", gone)
         return {row[1] for row in rows}

@@ -41,7 +41,8 @@ BARE_COLUMNS = (
 
 
 class Candidate(NamedTuple):
-    """A queued job that may be next, read as BARE_COLUMNS."""
+    """A queued job that may be next, read as BARE_COLUMNS; if it was read as the head of a lane,
+    with its turn, and with the one behind it, who may be nobody or not due."""
 
     id: int
     rank: int
@@ -56,6 +57,10 @@ class Candidate(NamedTuple):
     created_at: int
     scheduled_at: int
     bare: int
+    turn: int | None = None
+    next_id: int | None = None
+    next_rank: int = 0
+    next_due: int = 0
 
 
 _PLAIN = "id, bare, queue, name, payload, format, state, due_at, policy, created_at, scheduled_at"
