@@ -35,6 +35,7 @@ logger = logging.getLogger("stoker.worker")
 
 _AHEAD_SECONDS = 0.03
 _PACE_SECONDS = 0.002
+_PAUSE = 0.02
 _MOST_AHEAD = 500
 _MOST_IN_HAND = 2000
 _LONGEST_SLEEP = 5.0
@@ -71,6 +72,7 @@ class Ferry:
         self._woken = False
         self._asleep = False
         self._asked_at = 0
+        self._asked_for = 0
         self._due_at: int | None = 0
         """When the next job falls due, as far as was heard. A moment that is past says nothing."""
         self._stopping = False
@@ -140,8 +142,8 @@ class Ferry:
                 self._woken = False  # whatever was rung for until now, this trip will find
                 granted = self._trip()
                 troubles = 0
-                if not granted and not self._stopping:
-                    self._sleep(ear)
+                if granted < max(self._asked_for, 1) and not self._stopping:
+                    self._rest(ear, brought_some=granted > 0)
             except Exception as error:  # noqa: BLE001 - whatever it is, the worker goes on
                 pause = _TROUBLE_PAUSES[min(troubles, len(_TROUBLE_PAUSES) - 1)]
                 logger.warning("the store is in trouble, trying again in %g s: %s", pause, error)
@@ -171,8 +173,8 @@ class Ferry:
         strays = [job for job in held if job.token not in known]
         self._hand_out(self._desk.dispatch.granted(strays))
 
-    def _trip(self) -> bool:
-        """One trip; did it bring anything? Then there may be more."""
+    def _trip(self) -> int:
+        """One trip; how many jobs did it bring?"""
         cargo = [self._outbox.popleft() for _ in range(len(self._outbox))]
         told = [(job, outcome) for job, outcome in cargo if outcome is not None]
         try:
@@ -188,7 +190,7 @@ class Ferry:
         self.lobby.wake({job.queue for job, _ in cargo})
         admitted = self.lobby.carry_out(self._heart.session, accepting=self.accepting)
         self._hand_out(admitted)
-        return bool(granted or admitted)
+        return len(granted) + len(admitted)
 
     def _room(self) -> int:
         if not self.accepting or self._stopping:
@@ -202,6 +204,7 @@ class Ferry:
 
     def _exchange(self, told: list[tuple[Job, Outcome]]) -> list[Job]:
         room, session = self._room(), self._heart.session
+        self._asked_for = room
         if not room and not told:
             return []
         desk = self._desk
@@ -269,11 +272,16 @@ class Ferry:
         logger.warning("job %d is put off for a minute: %s", job.id, error)
         self._outbox.append((job, Released(self._desk.store.now() + PUT_OFF, error=error)))
 
-    def _sleep(self, ear: Listener) -> None:
-        """Until a ring, an outcome, the next due job or the next look."""
-        if not self._may_sleep():
-            return
-        deadline = time.monotonic() + self._sleep_seconds()
+    def _rest(self, ear: Listener, *, brought_some: bool) -> None:
+        """Nothing seems to be left. If there was something, its handlers begin sooner when this
+        thread keeps out of their way; the next look is to make sure."""
+        if self._may_sleep():
+            pause = brought_some and not self._is_crowded()
+            self._sleep(ear, _PAUSE if pause else self._sleep_seconds())
+
+    def _sleep(self, ear: Listener, seconds: float) -> None:
+        """Until a ring, an outcome, or the time is up."""
+        deadline = time.monotonic() + seconds
         self._asleep = True
         try:
             while self._may_sleep():
