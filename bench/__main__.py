@@ -104,7 +104,8 @@ def chosen_plan(asked: argparse.Namespace) -> Plan:
         plan = down_to(plan, asked.depth)
     if asked.rounds:
         peers = msgspec.structs.replace(plan.peers, rounds=asked.rounds)
-        plan = msgspec.structs.replace(plan, rounds=asked.rounds, peers=peers)
+        rounds = {"rounds": asked.rounds, "worker_rounds": asked.rounds, "peers": peers}
+        plan = msgspec.structs.replace(plan, **rounds)
     return plan
 
 

@@ -41,5 +41,3 @@ class Goals(NamedTuple):
     """Of the engine, in a second."""
     weight: float | None = None
     """Bytes for a queued job, its payload of a hundred included."""
-    long_of_short: float = 0.85
-    """Of the speed with a short queue, when many jobs wait."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import median
 
 from bench.engines.engine import Engine
-from bench.peers.backlog import Backlogs
 from bench.peers.cast import OURS, Peer
 from bench.peers.goals import Goals
 from bench.peers.throughput import Turns, bulks, drains, singles, weight
@@ -90,10 +89,3 @@ def _idle_targets(goals: Goals, engine: Engine, wait: Wait) -> Iterator[Target]:
 
 def _limit(what: str, wanted: float, reached: float, form: str) -> Target:
     return Target(what, wanted, reached, form, below=True)
-
-
-def backlog_target(goals: Goals, backlogs: Backlogs) -> Target:
-    """The long queue beside the short one."""
-    short, long = sorted(backlogs)
-    share = lower_ratio(backlogs[long], backlogs[short])
-    return Target(f"drain, {long:,} jobs queued ÷ {short:,}", goals.long_of_short, share)
