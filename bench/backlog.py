@@ -51,11 +51,11 @@ def _conditions(
         return
     for line in lines.values():
         line.configure(AT_ONCE_FORGOTTEN)
-    for portion in setup.along(portions(length, length // _CYCLES), "backlog: as many come and go"):
-        _come_and_go(long, length, portion)
+    _flow(long, length, length, setup, "backlog: as many come and go")
     yield ", as many come and gone", _race(setup, lines)
     with pinned:
-        _come_and_go(long, length, length // _PINNED_SHARE)
+        few = length // _PINNED_SHARE
+        _flow(long, length, few, setup, "backlog: jobs come and go beside an old snapshot")
         yield ", beside an old snapshot", _race(setup, lines)
 
 
@@ -71,6 +71,11 @@ def _come_and_go(line: Line, length: int, count: int) -> float:
     rate = line.drain(count)
     line.fill_up(length)
     return rate
+
+
+def _flow(line: Line, length: int, count: int, setup: Setup, what: str) -> None:
+    for portion in setup.along(portions(count, length // _CYCLES), what):
+        _come_and_go(line, length, portion)
 
 
 def _table(engine: Engine, setup: Setup, found: dict[str, Rates]) -> Table:

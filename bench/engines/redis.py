@@ -61,8 +61,8 @@ class RedisServer:
     name = "redis"
     title = "Redis"
     raws: tuple[Raw, ...] = (
-        Raw("raw, lists", RawLists, together),
         Raw("raw, lists, leases in bulk", RawListsInBulk, together),
+        Raw("raw, lists", RawLists, together),
         Raw("raw, hashes", RawHashes, apart),
     )
     crowds: tuple[int, ...] = (1,)

@@ -40,4 +40,4 @@ class Goals(NamedTuple):
     idle_asked: float | None = None
     """Of the engine, in a second."""
     weight: float | None = None
-    """Bytes for a queued job, its payload of a hundred included."""
+    """Bytes for a queued job beyond its payload."""

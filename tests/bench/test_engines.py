@@ -28,8 +28,8 @@ from tests.bench.conftest import open_to_servers
 
 SERVERS = ("redis", "postgres")
 LOOPS = [
-    ("redis", "raw, lists"),
     ("redis", "raw, lists, leases in bulk"),
+    ("redis", "raw, lists"),
     ("redis", "raw, hashes"),
     ("postgres", "raw, two commits"),
     ("postgres", "raw, two commits, batches of 500"),

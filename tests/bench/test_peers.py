@@ -130,8 +130,8 @@ def test_another_version_has_another_home() -> None:
 
 TURNS = {
     "raw": [Turn(9.0, 900.0, (1000.0, None), 50.0)],
-    OURS[0]: [Turn(6.0, 300.0, (400.0, None), 70.0)],
-    OURS[1]: [Turn(6.0, 300.0, (500.0, None), 70.0)],
+    OURS[0]: [Turn(6.0, 300.0, (400.0, None), 170.0)],
+    OURS[1]: [Turn(6.0, 300.0, (500.0, None), 170.0)],
     "huey": [Turn(3.0, None, (200.0, None), 60.0)],
     "litequeue": [Turn(2.0, 100.0, (100.0, None), 60.0)],
 }
@@ -157,7 +157,7 @@ def test_enqueuing_is_set_beside_the_best_that_can_do_it() -> None:
     assert texts(enqueue_targets(goals, Sqlite(), PEERS, TURNS)) == [
         "bulk enqueue, Stoker ÷ litequeue, the best peer: 3 of 3",
         "enqueue one by one, Stoker ÷ huey, the best peer: 2 of 1",
-        "a queued job, bytes: 70 of 80",
+        "a queued job, bytes beyond its payload: 70 of 80",
     ]
 
 
