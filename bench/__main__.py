@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
         help="where jobs are kept; servers are started and ended by the bench",
     )
     size = asked.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="small sizes: a minute, not several")
+    size.add_argument("--quick", action="store_true", help="small sizes: two or three minutes")
     size.add_argument("--full", action="store_true", help="queues as deep as five million jobs")
     asked.add_argument("--rounds", type=_positive, help="turns of each contestant in a race")
     asked.add_argument("--depth", type=_positive, help="the deepest queue to claim from on SQLite")
@@ -104,7 +104,8 @@ def chosen_plan(asked: argparse.Namespace) -> Plan:
         plan = down_to(plan, asked.depth)
     if asked.rounds:
         peers = msgspec.structs.replace(plan.peers, rounds=asked.rounds)
-        plan = msgspec.structs.replace(plan, rounds=asked.rounds, peers=peers)
+        rounds = {"rounds": asked.rounds, "worker_rounds": asked.rounds, "peers": peers}
+        plan = msgspec.structs.replace(plan, **rounds)
     return plan
 
 

@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from bench import (
+    backlog,
     bedrock,
     claims,
+    cluster,
     coalescing,
     depth,
     disk,
     http,
     inserts,
-    policy,
     processes,
     stdio,
     wakeups,
@@ -22,6 +23,7 @@ from bench import (
 from bench.engines.engine import Engine
 from bench.peers import contest
 from bench.plan import Setup
+from bench.policy import measures as policy
 from bench.result import Result
 
 Bench = Callable[[Setup], Result]
@@ -36,6 +38,7 @@ _OF_SQLITE: Mapping[str, Bench] = {
     "disk": disk.run,
 }
 _OF_ALL: Mapping[str, Callable[[Engine, Setup], Result]] = {
+    "backlog": backlog.run,
     "policy": policy.run,
     "bedrock": bedrock.run,
     "http": http.run,
@@ -43,13 +46,15 @@ _OF_ALL: Mapping[str, Callable[[Engine, Setup], Result]] = {
     "worqr": worqr.run,
     "peers": contest.run,
 }
+_OF_REDIS: Mapping[str, Callable[[Engine, Setup], Result]] = {"cluster": cluster.run}
 
 
 def names(engine: str) -> list[str]:
     """What there is to be measured on an engine."""
-    return [*(_OF_SQLITE if engine == "sqlite" else ()), *_OF_ALL]
+    first = _OF_SQLITE if engine == "sqlite" else ()
+    return [*first, *_OF_ALL, *(_OF_REDIS if engine == "redis" else ())]
 
 
 def bench(name: str, engine: Engine) -> Bench:
     """The one of that name."""
-    return _OF_SQLITE.get(name) or partial(_OF_ALL[name], engine)
+    return _OF_SQLITE.get(name) or partial({**_OF_ALL, **_OF_REDIS}[name], engine)

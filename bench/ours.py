@@ -20,7 +20,7 @@ from stoker.store.sqlite.driver import Sync
 
 QUEUE = "work"
 _DAY = 24 * 3600 * 1_000_000
-_AT_ONCE_FORGOTTEN = QueueSettings(retention=Retention(finished=0))
+AT_ONCE_FORGOTTEN = QueueSettings(retention=Retention(finished=0))
 _OPEN = (State.QUEUED, State.RUNNING)
 _NO_KEYS: Iterator[str | None] = itertools.repeat(None)
 
@@ -31,7 +31,7 @@ class AnyStoreLoop:
     def __init__(self, store: Store, ending: Ending = Ending.KEPT, *, keys: int = 0) -> None:
         self.store = store
         self._keys = cycle(keys)
-        self._settings = _AT_ONCE_FORGOTTEN if ending is Ending.DELETED else DEFAULTS
+        self._settings = AT_ONCE_FORGOTTEN if ending is Ending.DELETED else DEFAULTS
         self._answers = ending is Ending.ANSWERED
         self._tokens = itertools.count(1)
 
@@ -133,6 +133,11 @@ def fill(store: Store, count: int, keys: Iterator[str | None] = _NO_KEYS) -> Non
             for key in itertools.islice(keys, portion)
         )
         store.transact([Change(inserts=tuple(jobs))])
+
+
+def configure(store: Store, settings: QueueSettings) -> None:
+    """Give the queue its settings."""
+    store.transact([Change(queues=((QUEUE, settings),))])
 
 
 def cycle(keys: int) -> Iterator[str | None]:

@@ -33,12 +33,15 @@ def results(report: Report) -> str:
 def settings(report: Report) -> str:
     """How much was measured, in words."""
     plan = report.plan
-    beside_peers = f"{plan.name} run: {plan.peers.rounds} rounds beside peers"
+    rounds = (
+        f"{plan.name} run: {plan.peers.rounds} rounds beside peers, {plan.worker_rounds} where our "
+        f"workers drain alone, {plan.rounds} elsewhere"
+    )
     if "depth" not in report.results:
-        return beside_peers
+        return rounds
     return (
-        f"{beside_peers}, {plan.rounds} elsewhere, {plan.jobs:,} jobs a turn, "
-        f"{plan.samples} claims at each depth, crowds at work for {plan.seconds:g} s"
+        f"{rounds}; {plan.jobs:,} jobs a turn, {plan.samples} claims at each depth, crowds at work "
+        f"for {plan.seconds:g} s"
     )
 
 

@@ -26,8 +26,6 @@ class PeersPlan(msgspec.Struct, frozen=True):
     """Jobs whose way to the handler is timed, of each contestant in all rounds together."""
     idle: float
     """Seconds for which idle workers are watched."""
-    backlogs: tuple[int, int]
-    """Jobs in the queue before a drain: few and many."""
 
 
 class PolicyPlan(msgspec.Struct, frozen=True):
@@ -47,6 +45,8 @@ class Plan(msgspec.Struct, frozen=True):
     name: str
     rounds: int
     """How often each contestant has its turn."""
+    worker_rounds: int
+    """The same where a turn starts and ends a worker process of ours."""
     jobs: int
     """Jobs moved in one turn of a race."""
     depths: tuple[int, ...]
@@ -69,6 +69,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Jobs on the disk when bytes are counted."""
     churn: int
     """Jobs that pass through while the file is watched."""
+    backlogs: tuple[int, int]
+    """Jobs in the queue before a drain: few and many."""
     peers: PeersPlan
     policy: PolicyPlan
 
@@ -76,6 +78,7 @@ class Plan(msgspec.Struct, frozen=True):
 DEFAULT = Plan(
     name="default",
     rounds=5,
+    worker_rounds=3,
     jobs=10_000,
     depths=(1_000, 10_000, 100_000, 1_000_000),
     samples=200,
@@ -88,6 +91,7 @@ DEFAULT = Plan(
     idle=10.0,
     stored=100_000,
     churn=200_000,
+    backlogs=(10_000, 1_000_000),
     peers=PeersPlan(
         rounds=3,
         jobs=30_000,
@@ -95,7 +99,6 @@ DEFAULT = Plan(
         seconds=2.0,
         latencies=200,
         idle=20.0,
-        backlogs=(10_000, 1_000_000),
     ),
     policy=PolicyPlan(jobs=20_000, keys=(10, 1_000, 100_000), blocked=1_000_000),
 )
@@ -104,6 +107,7 @@ QUICK = msgspec.structs.replace(
     DEFAULT,
     name="quick",
     rounds=3,
+    worker_rounds=1,
     jobs=3_000,
     depths=(1_000, 10_000, 100_000),
     samples=50,
@@ -115,6 +119,7 @@ QUICK = msgspec.structs.replace(
     idle=2.0,
     stored=20_000,
     churn=40_000,
+    backlogs=(2_000, 100_000),
     peers=PeersPlan(
         rounds=1,
         jobs=2_000,
@@ -122,7 +127,6 @@ QUICK = msgspec.structs.replace(
         seconds=1.0,
         latencies=30,
         idle=3.0,
-        backlogs=(2_000, 100_000),
     ),
     policy=PolicyPlan(jobs=5_000, keys=(10, 1_000, 10_000), blocked=100_000),
 )

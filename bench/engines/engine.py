@@ -40,7 +40,14 @@ class Idler(NamedTuple):
     pids: Sequence[int]
 
 
-class Engine(Protocol):
+class Places(Protocol):
+    """Where places are to be had."""
+
+    def place(self, folder: Path) -> AbstractContextManager[Place]:
+        """A new and empty place, gone with the block."""
+
+
+class Engine(Places, Protocol):
     """A kind of database, up and running."""
 
     name: str
@@ -58,8 +65,9 @@ class Engine(Protocol):
     def facts(self) -> list[str]:
         """Versions and settings, as the engine itself tells them."""
 
-    def place(self, folder: Path) -> AbstractContextManager[Place]:
-        """A new and empty place, gone with the block."""
+    def old_snapshot(self, place: Place) -> AbstractContextManager[None] | None:
+        """Somebody who looks at a place as it is now, for as long as the block lasts, so that
+        nothing is cleared away; None: the engine has nothing to clear away behind jobs."""
 
     def asked(self, idlers: Sequence[Idler], meanwhile: Callable[[], None]) -> list[int]:
         """How much each worker asked of the engine meanwhile."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
@@ -15,13 +14,12 @@ from typing import Any, LiteralString, NamedTuple
 import psycopg
 from psycopg import sql
 
-from bench.engines.engine import Idler, Raw
+from bench.engines.engine import Idler, Place, Raw
 from bench.engines.raw_postgres import RawPostgres
-from bench.engines.server import HOST, NoServer, as_nobody, own_folder, server
+from bench.engines.server import HOST, NoServer, as_nobody, own_folder, server, until
 from bench.loop import apart, together
 
 _USER = "postgres"
-_LOOK = 0.01
 _SETTINGS = {
     "listen_addresses": HOST,
     "unix_socket_directories": "",
@@ -117,6 +115,14 @@ class Postgres:
             gone = sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name))
             self._home.ask(gone)
 
+    @contextmanager
+    def old_snapshot(self, place: Place) -> Iterator[None]:
+        """A transaction that has asked one question and idles: no row that dies is vacuumed."""
+        with closing(psycopg.connect(place.url)) as connection:
+            connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            connection.execute("SELECT count(*) FROM pg_class")
+            yield
+
     def asked(self, idlers: Sequence[Idler], meanwhile: Callable[[], None]) -> list[int]:
         """Queries, as the server counts them; not those inside of functions."""
         home = self._home
@@ -132,8 +138,10 @@ class Postgres:
         change = sql.SQL("ALTER SYSTEM SET pg_stat_statements.track = {}")
         self._home.ask(change.format(sql.Literal(what)))
         self._home.ask("SELECT pg_reload_conf()")
-        while self._setting("pg_stat_statements.track") != what:
-            time.sleep(_LOOK)
+        until(
+            lambda: self._setting("pg_stat_statements.track") == what,
+            "the server did not change its settings",
+        )
 
 
 @contextmanager

@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import hiredis
 import redis
 
-from bench.engines.engine import Idler, Raw
+from bench.engines.engine import Idler, Place, Raw
 from bench.engines.raw_redis import RawHashes, RawLists, RawListsInBulk, connect
 from bench.engines.server import HOST, NoServer, own_folder, server
 from bench.loop import apart, together
@@ -22,7 +22,6 @@ from bench.loop import apart, together
 _DATABASES = 64
 _SETTINGS = {
     "bind": HOST,
-    "databases": str(_DATABASES),
     "appendonly": "yes",
     "appendfsync": "everysec",
     "maxmemory-policy": "noeviction",
@@ -62,8 +61,8 @@ class RedisServer:
     name = "redis"
     title = "Redis"
     raws: tuple[Raw, ...] = (
-        Raw("raw, lists", RawLists, together),
         Raw("raw, lists, leases in bulk", RawListsInBulk, together),
+        Raw("raw, lists", RawLists, together),
         Raw("raw, hashes", RawHashes, apart),
     )
     crowds: tuple[int, ...] = (1,)
@@ -101,6 +100,9 @@ class RedisServer:
         with closing(connect(place.url)) as client:
             client.flushdb(asynchronous=False)
 
+    def old_snapshot(self, place: Place) -> None:
+        """What is deleted is gone."""
+
     def asked(self, idlers: Sequence[Idler], meanwhile: Callable[[], None]) -> list[int]:
         """Commands that clients sent; not those inside of scripts."""
         with (
@@ -133,14 +135,22 @@ def _database(line: bytes) -> str:
 @contextmanager
 def started(folder: Path) -> Iterator[RedisServer]:
     """A Valkey from the wheel, with its data in the folder."""
-    program, data = _program(), own_folder(folder, "redis")
-    options = [word for name, value in _SETTINGS.items() for word in (f"--{name}", value)]
+    with node(folder, "redis", lambda: {"databases": str(_DATABASES)}) as port:
+        yield RedisServer(port)
+
+
+def node(
+    folder: Path, name: str, more: Callable[[], Mapping[str, str]]
+) -> AbstractContextManager[int]:
+    """A server with the settings of all and some more, asked for at every attempt; its port."""
+    program, data = _program(), own_folder(folder, name)
 
     def command(port: int) -> list[str]:
-        return [str(program), "--port", str(port), "--dir", str(data), *options]
+        settings = {**_SETTINGS, **more(), "port": str(port), "dir": str(data)}
+        words = [word for name, value in settings.items() for word in (f"--{name}", value)]
+        return [str(program), *words]
 
-    with server(command, _answers, folder / "redis.log") as port:
-        yield RedisServer(port)
+    return server(command, _answers, folder / f"{name}.log")
 
 
 def _program() -> Path:

@@ -88,6 +88,15 @@ def _end(process: subprocess.Popen[bytes], stop: signal.Signals) -> None:
     process.wait()
 
 
+def until(true: Callable[[], bool], what: str) -> None:
+    """Wait until something has come about."""
+    deadline = time.monotonic() + _PATIENCE
+    while not true():
+        if time.monotonic() > deadline:
+            raise NoServer(f"{what} within {_PATIENCE:g} s")
+        time.sleep(_LOOK)
+
+
 def free_port() -> int:
     """A port of this machine that nobody listens on."""
     with socket.create_server((HOST, 0)) as listener:

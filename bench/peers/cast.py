@@ -88,13 +88,14 @@ class Peer(NamedTuple):
         return Contestant(self.name, command, environment, *rest)
 
 
-def ours(kind: str) -> Contestant:
-    """Stoker with handlers of a kind, `async` or `sync`."""
+def ours(kind: str, keys: int = 0) -> Contestant:
+    """Stoker with handlers of a kind, `async` or `sync`, and jobs of so many keys by turns."""
     places = (str(_ROOT), str(Path(stoker.__file__).parent.parent))
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(places),
         "STOKER_BENCH_TASK": kind,
+        "STOKER_BENCH_KEYS": str(keys),
     }
     command = (sys.executable, "-m", "bench.peers.drivers.ours")
     return Contestant(f"Stoker, {kind}", command, environment)

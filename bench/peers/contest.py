@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from bench.engines.engine import Engine
-from bench.peers import backlog, on_postgres, on_redis, on_sqlite, throughput, waiting
+from bench.peers import on_postgres, on_redis, on_sqlite, throughput, waiting
 from bench.peers.cast import Peer
 from bench.peers.goals import Goals
 from bench.peers.lineup import line_up
-from bench.peers.targets import backlog_target, drain_targets, enqueue_targets, waiting_targets
+from bench.peers.targets import drain_targets, enqueue_targets, waiting_targets
 from bench.plan import Setup
 from bench.result import Result
 
@@ -35,17 +35,14 @@ def run(engine: Engine, setup: Setup) -> Result:
     lineup = line_up(setup, engine, peers)
     turns = throughput.measure(setup, lineup)
     waits = waiting.measure(setup, lineup)
-    backlogs = backlog.measure(setup, engine)
     tables = (
         lineup.table(),
         *throughput.tables(turns, plan, engine),
         waiting.table(waits, plan, engine),
-        backlog.table(backlogs),
     )
     targets = (
         *drain_targets(goals, engine, peers, turns),
         *enqueue_targets(goals, engine, peers, turns),
         *waiting_targets(goals, engine, waits),
-        backlog_target(goals, backlogs),
     )
     return Result(tables, targets)

@@ -40,6 +40,4 @@ class Goals(NamedTuple):
     idle_asked: float | None = None
     """Of the engine, in a second."""
     weight: float | None = None
-    """Bytes for a queued job, its payload of a hundred included."""
-    long_of_short: float = 0.85
-    """Of the speed with a short queue, when many jobs wait."""
+    """Bytes for a queued job beyond its payload."""

@@ -97,5 +97,5 @@ GOALS = Goals(
     bulk_of_peers=3.0,
     single_of_peers=1.0,
     idle_asked=1.0,
-    weight=450.0,
+    weight=350.0,
 )

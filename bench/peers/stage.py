@@ -14,7 +14,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
-from bench.engines.engine import Engine, Place
+from bench.engines.engine import Place, Places
 from bench.peers.cast import Contestant, Fleet
 from bench.peers.drivers.tally import GO, POLL, URL
 
@@ -65,10 +65,10 @@ class Stage(NamedTuple):
 
 @contextlib.contextmanager
 def staged(
-    contestant: Contestant, engine: Engine, parent: Path, look: float | None = None
+    contestant: Contestant, places: Places, parent: Path, look: float | None = None
 ) -> Iterator[Stage]:
     """A new place for a contestant, gone with the block."""
-    with tempfile.TemporaryDirectory(dir=parent) as name, engine.place(Path(name)) as place:
+    with tempfile.TemporaryDirectory(dir=parent) as name, places.place(Path(name)) as place:
         yield Stage(contestant, place, Path(name), look)
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import median
 
 from bench.engines.engine import Engine
-from bench.peers.backlog import Backlogs
 from bench.peers.cast import OURS, Peer
 from bench.peers.goals import Goals
 from bench.peers.throughput import Turns, bulks, drains, singles, weight
 from bench.peers.waiting import Wait
+from bench.raw import PAYLOAD
 from bench.result import Target
 from bench.stopwatch import lower_ratio
 
@@ -31,7 +31,7 @@ def drain_targets(
                 share = lower_ratio(drains(turns, name), drains(turns, best))
                 which = best if best == rival.name else f"{best}, {rival.name}"
                 what = f"drain, {name}, 1 process ÷ {which}"
-                yield Target(what, rival.times, share, "{:.1f}")
+                yield Target(what, rival.times, share, "{:.2f}")
 
 
 def enqueue_targets(
@@ -49,10 +49,11 @@ def enqueue_targets(
         best = _best(turns, rates, peers)
         if times is not None and best is not None:
             share = lower_ratio(rates(turns, OURS[0]), rates(turns, best))
-            yield Target(f"{what}, Stoker ÷ {best}, the best peer", times, share, "{:.1f}")
+            yield Target(f"{what}, Stoker ÷ {best}, the best peer", times, share, "{:.2f}")
     if goals.weight is not None:
-        own = weight(turns, OURS[0])
-        yield Target("a queued job, bytes", goals.weight, own, "{:,.0f}", below=True)
+        own = weight(turns, OURS[0]) - len(PAYLOAD)
+        what = "a queued job, bytes beyond its payload"
+        yield _limit(what, goals.weight, own, "{:,.0f}")
 
 
 def _best(turns: Turns, rates: Rates, peers: Iterable[Peer]) -> str | None:
@@ -85,15 +86,8 @@ def _idle_targets(goals: Goals, engine: Engine, wait: Wait) -> Iterator[Target]:
         yield _limit(what, goals.idle_processor, wait.idle.processor, "{:.2%}")
     if goals.idle_asked is not None:
         what = f"idle worker, {name}, {engine.asks}"
-        yield _limit(what, goals.idle_asked, wait.idle.asked, "{:.1f}")
+        yield _limit(what, goals.idle_asked, wait.idle.asked, "{:.2f}")
 
 
 def _limit(what: str, wanted: float, reached: float, form: str) -> Target:
     return Target(what, wanted, reached, form, below=True)
-
-
-def backlog_target(goals: Goals, backlogs: Backlogs) -> Target:
-    """The long queue beside the short one."""
-    short, long = sorted(backlogs)
-    share = lower_ratio(backlogs[long], backlogs[short])
-    return Target(f"drain, {long:,} jobs queued ÷ {short:,}", goals.long_of_short, share)

@@ -11,15 +11,13 @@ from typing import NamedTuple
 
 from bench.engines.engine import Engine, Raw
 from bench.loop import Loop
-from bench.ours import unfinished
 from bench.peers.cast import OURS, Contestant, Fleet
-from bench.peers.drain import Drained, drain
+from bench.peers.drain import drain_out
 from bench.peers.lineup import Lineup, whole
 from bench.peers.stage import Company, Stage, enqueuer, staged
 from bench.plan import PeersPlan, Setup
 from bench.result import Cell, Column, Table
 from bench.stopwatch import race, ratio, seconds
-from stoker.store.open import open_store
 
 
 class Turn(NamedTuple):
@@ -93,18 +91,9 @@ def _drains(
             continue
         if missing:
             till.enqueue("many", missing)
-        drained = _drain(stage, crowd, queued, limit)
+        drained = drain_out(stage, crowd, queued, limit)
         missing = drained.jobs
         yield drained.rate
-
-
-def _drain(stage: Stage, processes: int, jobs: int, limit: float) -> Drained:
-    drained = drain(stage, processes, jobs, limit)
-    if stage.contestant.name in OURS and drained.jobs >= jobs:
-        with closing(open_store(stage.place.url)) as store:
-            left = unfinished(store)
-        assert left == 0, f"{left} jobs have begun but not ended, so the time means nothing"
-    return drained
 
 
 # -- tables --------------------------------------------------------------------------------

@@ -53,7 +53,8 @@ ROWS = {
     "coalescing": [3],
     "wakeups": [2, 1],
     "disk": [2, 11],
-    "policy": [6, 2, 2],
+    "backlog": [2],
+    "policy": [6, 6, 2, 2],
     "bedrock": [2, 2],
     "http": [5],
     "stdio": [3],
@@ -73,8 +74,10 @@ def test_a_benchmark_finds_a_row_of_real_numbers_for_each_contestant(
 
 def test_every_benchmark_is_tried_here_or_among_peers() -> None:
     assert [*ROWS, "peers"] == names("sqlite")
-    assert {tuple(names(engine)) for engine in ENGINES if engine != "sqlite"} == {
-        ("policy", "bedrock", "http", "stdio", "worqr", "peers")
+    everywhere = ["backlog", "policy", "bedrock", "http", "stdio", "worqr", "peers"]
+    assert {engine: names(engine) for engine in ENGINES if engine != "sqlite"} == {
+        "redis": [*everywhere, "cluster"],
+        "postgres": everywhere,
     }
 
 
@@ -245,7 +248,8 @@ def test_sizes_follow_the_options() -> None:
 
     assert asked() == DEFAULT
     assert asked("--full") == FULL
-    assert (asked("--rounds", "9").rounds, asked("--rounds", "9").peers.rounds) == (9, 9)
+    often = asked("--rounds", "9")
+    assert (often.rounds, often.worker_rounds, often.peers.rounds) == (9, 9, 9)
     assert asked("--quick", "--depth", "20000").depths == (1_000, 10_000, 20_000)
     assert down_to(DEFAULT, 5_000_000).depths == FULL.depths
 

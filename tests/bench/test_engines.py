@@ -6,9 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,7 +14,6 @@ import psycopg
 import pytest
 import redis
 
-from bench.engines import ENGINES
 from bench.engines import postgres as postgres_engine
 from bench.engines import redis as redis_engine
 from bench.engines.engine import Engine, Idler, Place, Raw
@@ -27,34 +24,17 @@ from bench.peers.cast import ours
 from bench.peers.drain import drain
 from bench.peers.stage import enqueuer, staged
 from stoker.store.open import open_store
+from tests.bench.conftest import open_to_servers
 
 SERVERS = ("redis", "postgres")
 LOOPS = [
-    ("redis", "raw, lists"),
     ("redis", "raw, lists, leases in bulk"),
+    ("redis", "raw, lists"),
     ("redis", "raw, hashes"),
     ("postgres", "raw, two commits"),
     ("postgres", "raw, two commits, batches of 500"),
     ("postgres", "raw, one commit"),
 ]
-
-
-@contextmanager
-def open_folder() -> Iterator[Path]:
-    """Root's servers run as nobody, who may not enter the folders that pytest makes for root."""
-    with tempfile.TemporaryDirectory(prefix="stoker-test-bench-") as name:
-        Path(name).chmod(0o711)
-        yield Path(name)
-
-
-@pytest.fixture(scope="module")
-def engines() -> Iterator[dict[str, Engine]]:
-    with (
-        open_folder() as folder,
-        ENGINES["redis"](folder) as first,
-        ENGINES["postgres"](folder) as second,
-    ):
-        yield {"redis": first, "postgres": second}
 
 
 def raw(engine: Engine, name: str) -> Raw:
@@ -161,6 +141,22 @@ def test_what_each_worker_asks_for_is_counted_apart(
     assert counts[1] == 0
 
 
+def test_beside_an_old_snapshot_a_postgres_may_clear_nothing_away(
+    engines: dict[str, Engine], tmp_path: Path
+) -> None:
+    pinned = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'"
+    counts = []
+    engine = engines["postgres"]
+    with engine.place(tmp_path) as place, closing(psycopg.connect(place.url)) as connection:
+        connection.autocommit = True
+        snapshot = engine.old_snapshot(place)
+        assert snapshot is not None
+        with snapshot:
+            counts += connection.execute(f"{pinned} AND backend_xmin IS NOT NULL").fetchall()
+        counts += connection.execute(pinned).fetchall()
+    assert counts == [(1,), (0,)]
+
+
 @pytest.mark.parametrize("name", SERVERS)
 def test_stoker_is_driven_on_a_server(
     engines: dict[str, Engine], tmp_path: Path, name: str
@@ -219,7 +215,7 @@ def port_of(place: Place) -> int:
 
 
 def test_a_run_that_is_told_to_end_leaves_nothing_behind() -> None:
-    with open_folder() as folder:
+    with open_to_servers() as folder:
         words = ["peers", "--engine", "redis", "--no-peers", "--quick", "--dir", str(folder)]
         run = subprocess.Popen(
             [sys.executable, "-m", "bench", *words],

@@ -11,6 +11,7 @@ from bench.result import Cell, Table
 TINY = Plan(
     name="tiny",
     rounds=1,
+    worker_rounds=1,
     jobs=200,
     depths=(200, 400),
     samples=2,
@@ -23,6 +24,7 @@ TINY = Plan(
     idle=0.01,
     stored=500,
     churn=4_000,
+    backlogs=(100, 200),
     peers=PeersPlan(
         rounds=1,
         jobs=200,
@@ -30,7 +32,6 @@ TINY = Plan(
         seconds=60.0,
         latencies=2,
         idle=0.05,
-        backlogs=(100, 200),
     ),
     policy=PolicyPlan(jobs=200, keys=(20, 40), blocked=50),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 
@@ -28,14 +29,21 @@ def nothing_sync(payload: str) -> None:
 
 def main(job: str, processes: int = 1) -> None:
     if job == "enqueue":
-        task = app[os.environ["STOKER_BENCH_TASK"]]
         app.ensure_schedules()  # opens the store; the first enqueuing need not
-        till.serve(
-            task.enqueue,
-            lambda payloads: app.enqueue_many([task.call(payload) for payload in payloads]),
-        )
+        enqueue(os.environ["STOKER_BENCH_TASK"], int(os.environ["STOKER_BENCH_KEYS"]))
     else:
         Supervisor(f"{__spec__.name}:app", WorkerSettings((QUEUE,)), processes).run()
+
+
+def enqueue(name: str, keys: int) -> None:
+    task = app[name]
+    keyed = [task.options(key=f"tenant {number}") for number in range(keys)]
+    tasks = itertools.cycle(keyed or [task])
+
+    def many(payloads: list[str]) -> None:
+        app.enqueue_many([each.call(text) for text, each in zip(payloads, tasks, strict=False)])
+
+    till.serve(task.enqueue, many)
 
 
 if __name__ == "__main__":
