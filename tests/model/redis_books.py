@@ -20,6 +20,7 @@ from stoker.store.twins import names_held
 _FIXED = ("id", "meta", "queues", "lines", "notes", "fading", "sessions", "locks", "b")
 _OWN_TERMS = ("q", "j", "l", "h", "g", "o", "z", "d", "p", "a", "holders")
 _ORDER = 22
+_FAIR_HEAD = 8 + 2 * _ORDER
 
 Settings = dict[str, QueueSettings]
 
@@ -115,26 +116,28 @@ def _in_line(job: Job, settings: QueueSettings) -> tuple[str, bytes]:
 
 def _assert_heads(kept: dict[str, Any], queue: str, settings: QueueSettings) -> None:
     """The line of heads has the first of every lane and bucket, unless the lane is shut, or sleeps
-    in a fair queue until something in it is due."""
-    firsts: dict[bytes, bytes] = {}
+    in a fair queue until something in it is due. Who is known to follow a head comes next."""
+    orders: dict[bytes, bytes] = defaultdict(bytes)
     for member in sorted(kept.get(f"k:{queue}", ())):
         length = 4 + int.from_bytes(member[:4], "big")
         order = member[length:]
         bucket = b"" if settings.order is Order.TIME_RANK else order[:8]
-        firsts.setdefault(member[:length] + bucket, order)
-    heads = {field: head[-_ORDER:] for field, head in kept.get(f"o:{queue}", {}).items()}
-    assert heads.items() <= firsts.items()
-    names = {field: field[4 : 4 + int.from_bytes(field[:4], "big")] for field in firsts}
+        orders[member[:length] + bucket] += order
+    size = _FAIR_HEAD if settings.fair else _ORDER
+    known = kept.get(f"o:{queue}", {})
+    for field, head in known.items():
+        assert orders[field].startswith(head[size - _ORDER :])
+    names = {field: field[4 : 4 + int.from_bytes(field[:4], "big")] for field in orders}
     shut, asleep = kept.get(f"z:{queue}", set()), kept.get(f"d:{queue}", {})
-    for field in firsts.keys() - heads.keys():
+    for field in orders.keys() - known.keys():
         sleeps = settings.fair and asleep.get(names[field], math.inf) <= _due(
-            firsts[field], settings
+            orders[field][:_ORDER], settings
         )
         assert names[field] in shut or sleeps
     in_line: dict[str, set[bytes]] = defaultdict(set)
-    for field, head in kept.get(f"o:{queue}", {}).items():
+    for field, head in known.items():
         line, prefix = _line_of_heads(names[field])
-        in_line[line].add(prefix + head + names[field])
+        in_line[line].add(prefix + head[:size] + names[field])
         if settings.fair:
             _assert_turn(kept, queue, names[field], unsorted(head[:8]))
     for line in ("h", "g"):

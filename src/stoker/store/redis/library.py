@@ -22,7 +22,7 @@ _GROUND: Mapping[str, str] = {
     "commit": "commit, note_revision",
     "rates": "flow_name, flow_of, free_at, flow_on, remember_flow",
     "gates": "KEY_FULL, TASK_FULL, SHARE_FULL, door_of, is_full, bars, lets_in, close_doors",
-    "walk": "LEAN, READY, FREE_LINE, STEP, due_members, set_out, foremost, let_in_foremost, "
+    "walk": "FREE_LANE, STEP, due_members, note_taken, set_out, foremost, let_in_foremost, "
     "set_out_again",
     "claim": "",
 }

@@ -37,6 +37,7 @@ local function obey(page, rules)
   -- Where nothing is said about keys nobody needs to know who has which.
   page.by_key = page.key_capacity or next(page.keys) ~= nil or rules.key_rate or rules.key_rates
     or rules.lent or rules.fair or false
+  page.head_size = rules.fair and 52 or 22
   -- Lanes of these sleep until a moment: there may be nothing due in them, or their rate says so.
   page.dozes = rules.fair or rules.key_rate or rules.key_rates
   local counts = page.capacity or page.by_key or rules.names or rules.rate or page.within
@@ -54,8 +55,9 @@ local function read_page(queue)
     used = tonumber(facts[7] or '0'), laned = tonumber(facts[8] or '0'),
     away = facts[15] == '1',
     clock = tonumber(facts[17] or '0'), opening = tonumber(facts[18] or '0'),
-    joins = {}, lanes = {}, opened = {}, roused = {}, served = {},
+    joins = {}, lane_joins = {}, lanes = {}, opened = {}, roused = {}, served = {},
     in_use = {u = {}, v = {}}, moved = {u = {}, v = {}},
+    line = T .. ':r:' .. queue, free_line = T .. ':f:' .. queue,
     lane_line = T .. ':k:' .. queue, head_line = T .. ':h:' .. queue,
   }
   page.rank = page.laned > 0 and (facts[19] or MIXED) or nil

@@ -14,12 +14,7 @@ end
 
 -- Queues that need no care: a job that is due may start.
 local function lean_line(page, size)
-  local line = due_members(page, T .. ':r:' .. page.queue, '', size)
-  local function next_job()
-    local order = line()
-    return order and {order = order, source = LEAN}
-  end
-  return {page = page, next = next_job}
+  return {page = page, next = due_members(page, page.line, '', size)}
 end
 
 local function careful_line(page, size, doors)
@@ -45,31 +40,28 @@ end
 -- -- choosing -------------------------------------------------------------------------------
 
 local function stand_in_front(heap, line)
-  local entry = line.next()
-  if entry then
-    push(heap, {place_of(line.page, entry.order), line, entry})
+  local order = line.next()
+  if order then
+    push(heap, {place_of(line.page, order), line, order})
   end
 end
 
-local function take(line, entry, taken)
+local function take(line, order, taken)
   if line.walk then
-    entry = let_in_foremost(line.walk)
+    return let_in_foremost(line.walk, taken)
   end
-  if entry then
-    entry.page = line.page
-    taken[#taken + 1] = entry
-  end
-  return entry
+  note_taken(taken, line.page, order, false, false)
+  return true
 end
 
 -- A queue alone needs no comparing.
 local function pass_one(line, limit, taken)
-  while #taken < limit do
-    local entry = line.next()
-    if not entry then
+  while taken.count < limit do
+    local order = line.next()
+    if not order then
       return
     end
-    take(line, entry, taken)
+    take(line, order, taken)
   end
 end
 
@@ -97,11 +89,11 @@ local function pass(lines, limit, taken)
   for _, line in ipairs(lines) do
     stand_in_front(heap, line)
   end
-  while #heap > 0 and #taken < limit do
-    local line, entry = spread(pop(heap), 2)
-    if not take(line, entry, taken) and line.walk.door.shared then
+  while #heap > 0 and taken.count < limit do
+    local line, order = spread(pop(heap), 2)
+    if not take(line, order, taken) and line.walk.door.shared then
       heap = look_again(lines, heap)
-    elseif #taken < limit then
+    elseif taken.count < limit then
       stand_in_front(heap, line)
     end
   end
@@ -109,7 +101,7 @@ end
 
 -- Up to `limit` jobs of all these lines, the best first.
 local function choose(lines, limit)
-  local taken, aside = {}, {}
+  local taken, aside = {count = 0, orders = {}, pages = {}, lanes = {}, bodies = {}}, {}
   pass(lines, limit, taken)
   for _, line in ipairs(lines) do
     if line.walk and #line.walk.aside > 0 then
@@ -117,7 +109,7 @@ local function choose(lines, limit)
       aside[#aside + 1] = line
     end
   end
-  if #aside > 0 and #taken < limit then
+  if #aside > 0 and taken.count < limit then
     pass(aside, limit, taken)
   end
   return taken
@@ -126,27 +118,31 @@ end
 -- -- taking ---------------------------------------------------------------------------------
 
 -- The line in which a job stood, and how.
-local function stood(job)
-  local source, queue = job.source, job.page.queue
-  if source <= READY then
-    return T .. ':r:' .. queue, job.order
+local function stood(page, order, lane)
+  if not lane then
+    return page.line, order
   end
-  job.page.laned = job.page.laned - 1
-  if source == FREE_LINE then
-    return T .. ':f:' .. queue, job.order
+  page.laned = page.laned - 1
+  if lane == FREE_LANE then
+    return page.free_line, order
   end
-  return T .. ':k:' .. queue, lane_of(job.name) .. job.order
+  return page.lane_line, lane_of(lane.name) .. order
 end
 
 -- The jobs step out of their lines; returns their numbers.
 local function take_out(taken)
   local numbers, leaving = {}, {}
-  for i, job in ipairs(taken) do
-    local line, member = stood(job)
-    local members, page = leaving[line] or {}, job.page
-    members[#members + 1], leaving[line] = member, members
-    numbers[i] = sub(job.order, 17)
-    page[0], page[1], page.changed = page[0] - 1, page[1] + 1, true
+  for i, order in ipairs(taken.orders) do
+    local page = taken.pages[i]
+    local line, member = stood(page, order, taken.lanes[i])
+    local members = leaving[line]
+    if not members then
+      members, page.changed = {}, true
+      leaving[line] = members
+    end
+    members[#members + 1] = member
+    numbers[i] = sub(order, 17)
+    page[0], page[1] = page[0] - 1, page[1] + 1
   end
   for line, members in pairs(leaving) do
     call_many('ZREM', line, members, 1)
@@ -156,10 +152,9 @@ end
 
 -- What is known of the jobs from choosing them is not read again.
 local function bodies_of(taken, numbers, read)
-  local bodies, unread, places = {}, {}, {}
-  for i, job in ipairs(taken) do
-    bodies[i] = job.body
-    if not job.body then
+  local bodies, unread, places = taken.bodies, {}, {}
+  for i, body in ipairs(bodies) do
+    if not body then
       unread[#unread + 1], places[#places + 1] = numbers[i], i
     end
   end
@@ -201,8 +196,8 @@ local function start(claim, taken, numbers)
   end
   local bodies, lives = bodies_of(taken, numbers, read), read('l', numbers)
   local holders, news, plain, plain_leases, plain_end = {}, {}, nil, nil, nil
-  for i = 1, #taken do
-    local body, job, weight = bodies[i], taken[i], WHOLE_WEIGHT
+  for i = 1, taken.count do
+    local body, page, lane, weight = bodies[i], taken.pages[i], taken.lanes[i], WHOLE_WEIGHT
     if plain and not lives[i] and byte(body) == 0 then
       local n = #plain_leases
       news[i], plain_leases[n + 1], plain_leases[n + 2] = plain, plain_end, numbers[i]
@@ -216,14 +211,13 @@ local function start(claim, taken, numbers)
         plain_leases, plain_end = holders[session], whole(plain_end)
       end
     end
-    local page = job.page
-    if job.key then
-      burden(page, job.key, weight)
+    if lane and lane.key then
+      burden(page, lane.key, weight)
     else
       page.used = page.used + weight
     end
-    if job.task then
-      use(page, 'v', job.task, weight)
+    if lane and lane.task then
+      use(page, 'v', lane.task, weight)
     end
   end
   write('l', numbers, news)
@@ -270,29 +264,23 @@ local function lines_for(queues, limit, doors)
   return lines
 end
 
--- In lanes that somebody left those are foremost now who came next.
-local function move_up(walk)
-  local page = walk.page
-  for name, followers in pairs(walk.followers) do
-    if next(followers) then
-      page.lanes[name] = followers
-      local key = key_and_task(name)
-      if key then
-        page.opened[key] = true
-      end
-    end
+-- Those who had a turn go back, and their lanes move up.
+local function leave_lanes(walk)
+  local page, moved = walk.page, walk.moved
+  if moved then
+    remember_turns(page, walk.clock, moved)
+  end
+  local settled = move_up(page, walk.left)
+  if moved then
+    settle_wholly(page, others_of(page, moved, settled))
   end
 end
 
--- Whoever found no room is not looked at until there may be some; those who had a turn go back.
+-- Whoever found no room is not looked at until there may be some.
 local function leave_lines(lines)
   for _, line in ipairs(lines) do
-    local walk = line.walk
-    if walk then
-      move_up(walk)
-    end
-    if walk and walk.moved then
-      remember_turns(line.page, walk.clock, walk.moved)
+    if line.walk then
+      leave_lanes(line.walk)
     end
   end
   settle_lanes()
@@ -314,7 +302,7 @@ local function serve(claim)
   local lines = lines_for(claim[1], claim[2], doors)
   local taken = choose(lines, claim[2])
   local numbers, bodies, lives = take_out(taken), {}, {}
-  if #taken > 0 then
+  if taken.count > 0 then
     bodies, lives = start(claim, taken, numbers)
   end
   close_doors(doors)

@@ -66,7 +66,7 @@ local function make_heads_anew(page)
     T .. ':d:' .. queue)
   for _, member in ipairs(call('ZRANGE', T .. ':k:' .. queue, 0, -1)) do
     local length = lane_length(member)
-    lane_moved(page, sub(member, 5, length), sub(member, length + 1))
+    lane_moved(page, sub(member, 5, length), sub(member, length + 1), true)
   end
 end
 

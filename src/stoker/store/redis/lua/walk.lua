@@ -5,13 +5,16 @@
 -- costs nothing, however many jobs it has; and so do those of tasks with a limit. In a queue whose
 -- jobs age each rank is a line of its own, and the ranks are merged.
 --
--- An entry is a job that nobody from its source precedes: what it is sorted by, order, source, the
--- line behind it unless that is its lane; name of its lane, key, task; in a fair queue its party,
--- how far that one had been served, and its turn; its weight and body, once it is foremost.
+-- An entry stands for the foremost job from its source, and then for the next one: what it is sorted
+-- by, the job's order, its weight and body once they are asked for, the source, and the line behind
+-- it unless that is its lane. In a fair queue also the turn, and how far its key had been served.
+-- The entry of a lane has its name, key and task, the field and the member that its head had, and
+-- the orders of those known to follow, of which the next begins at `at`.
 
-LEAN, READY, FREE_LINE = 0, 1, 2
-local HEADS, HEAD = 3, 4 -- one among others, and one that has left them
+local READY, FREE_LINE, HEADS, HEAD = 1, 2, 3, 4 -- one among the heads, and one that has left them
+FREE_LANE = {} -- in place of the entry of a lane
 local BEFORE_ALL = rep('\0', 8)
+local AHEAD = 8 -- followers that are looked up at once
 STEP = 32 -- members of a line read at once, where it is not known how many are wanted
 
 -- -- lines ----------------------------------------------------------------------------------
@@ -98,17 +101,20 @@ local function lines_of_heads(walk, task)
   return lines_in(page, name, prefix, walk.size, walk.note_heads)
 end
 
--- The job behind another one in its lane and bucket, if it is due. Who is next, due or not, is
--- noted: it will be the foremost when those before it are gone.
-local function behind(walk, name, order)
-  local page, lane = walk.page, lane_of(name)
-  local bucket = bucket_of(page, order)
-  local found = call('ZRANGEBYLEX', page.lane_line, '(' .. lane .. order, '+', 'LIMIT', 0, 1)[1]
-  local is_here = found and sub(found, 1, #lane + #bucket) == lane .. bucket
-  local follower = is_here and sub(found, #lane + 1)
-  local followers = walk.followers[name] or {}
-  followers[bucket], walk.followers[name] = follower or NOBODYS, followers
-  return follower and due_of(page, follower) <= NOW8 and follower
+-- Who comes next in an entry's lane and bucket, due or not; false: nobody.
+local function next_in_lane(page, entry)
+  if entry.at > #entry.front then
+    local lane, orders = lane_of(entry.name), {}
+    local found = call('ZRANGEBYLEX', page.lane_line, '(' .. lane .. entry.order,
+      '[' .. entry.field .. HIGH, 'LIMIT', 0, AHEAD)
+    for i, member in ipairs(found) do
+      orders[i] = sub(member, #lane + 1)
+    end
+    entry.front, entry.at = concat(orders), 1
+  end
+  local at = entry.at
+  entry.at = at + 22
+  return at <= #entry.front and sub(entry.front, at, at + 21)
 end
 
 -- -- what is known of those to come ---------------------------------------------------------
@@ -122,26 +128,41 @@ local function note_numbers(walk, found, at)
 end
 
 local function note_heads(walk, found, skip)
-  local at, keys = walk.page.fair and skip + 30 or skip, {}
+  local page, keys, fields = walk.page, {}, {}
+  local at = page.fair and skip + 30 or skip
   for i = 1, #found do
-    keys[i] = key_and_task(sub(found[i], at + 23)) or false
+    local name = sub(found[i], at + 23)
+    keys[i] = key_and_task(name) or false
+    fields[i] = lane_of(name) .. bucket_of(page, sub(found[i], at + 1, at + 8))
   end
-  look_up_use(walk.page, 'u', keys)
+  look_up_use(page, 'u', keys)
+  for i, kept in ipairs(kept_heads(page, fields)) do
+    walk.kept[fields[i]] = kept
+  end
   note_numbers(walk, found, at)
 end
 
-local function body_of(walk, number)
-  local body = walk.bodies[number]
-  if not body then
-    local numbers = walk.upcoming
-    numbers[#numbers + 1], walk.upcoming = number, {}
-    table.sort(numbers)
-    for i, each in ipairs(fetch('j', numbers)) do
-      walk.bodies[numbers[i]] = each
-    end
-    body = walk.bodies[number]
+-- Reads an entry's body with all others noted, and with those known to follow in its lane.
+local function read_bodies(walk, entry, number)
+  local numbers = walk.upcoming
+  numbers[#numbers + 1], walk.upcoming = number, {}
+  for at = entry.at or 1, entry.source == HEAD and #entry.front or 0, 22 do
+    numbers[#numbers + 1] = sub(entry.front, at + 16, at + 21)
   end
-  return body
+  if not is_sorted(numbers) then
+    table.sort(numbers)
+  end
+  for i, body in ipairs(fetch('j', numbers)) do
+    walk.bodies[numbers[i]] = body
+  end
+end
+
+local function body_of(walk, entry)
+  local number = sub(entry.order, 17)
+  if not walk.bodies[number] then
+    read_bodies(walk, entry, number)
+  end
+  return walk.bodies[number]
 end
 
 -- The weight of an entry's job, as far as somebody has to know it.
@@ -151,7 +172,7 @@ local function weigh(walk, entry)
   elseif not walk.page.weighs then
     entry.weight = WHOLE_WEIGHT
   else
-    local body = body_of(walk, sub(entry.order, 17))
+    local body = body_of(walk, entry)
     entry.body = body
     entry.weight = byte(body) == 0 and WHOLE_WEIGHT or head_of(body)[8]
   end
@@ -161,12 +182,14 @@ end
 
 -- Whose turn it is is reckoned with what was taken in this claim.
 local function turn_of(walk, entry)
-  return math.max(walk.moved[entry.party] or entry.served, walk.clock)
+  local turn, clock = walk.moved[entry.key or false] or entry.served, walk.clock
+  return turn > clock and turn or clock
 end
 
+-- The lines have their own heap, since all but one of those that left them mostly wait in vain.
 local function add(walk, entry)
-  local page = walk.page
-  local rating = page.ageing and rating_of(page, entry.order) or entry.order
+  local page, order = walk.page, entry.order
+  local rating = page.ageing and rating_of(page, order) or order
   if not page.fair then
     entry[1] = rating
   elseif entry.source == FREE_LINE then
@@ -175,61 +198,79 @@ local function add(walk, entry)
     entry.turn = turn_of(walk, entry)
     entry[1] = sortable(entry.turn) .. rating
   end
-  push(walk.heap, entry)
+  push(entry.source == HEAD and walk.lanes or walk.fronts, entry)
 end
 
--- A job without a lane, or of weight 0.
-local function next_in_line(walk, source, line)
-  local order = line()
-  if order then
-    add(walk, {order = order, source = source, line = line, party = '', served = walk.nobodys})
+-- The next job without a lane, or of weight 0.
+local function go_on_in_line(walk, entry)
+  entry.order = entry.line()
+  if entry.order then
+    entry.weight = false
+    add(walk, entry)
   end
 end
 
-local function head_entry(member, line)
-  local entry = {order = sub(member, 1, 22), source = HEADS, line = line, name = sub(member, 23)}
-  entry.key, entry.task = key_and_task(entry.name)
-  return entry
+local function line_entry(walk, source, line)
+  return {
+    false, order = false, weight = false, body = false, source = source, line = line,
+    turn = false, served = walk.nobodys,
+  }
 end
 
-local function fair_head_entry(walk, member, line)
-  local entry = head_entry(sub(member, 31), line)
-  entry.party, entry.served = party_of(entry.key), unsorted(sub(member, 1, 8))
-  if walk.moved[entry.party] then
-    entry.source = HEAD -- its place among the heads is no longer its own
-  end
-  return entry
+local function head_entry(walk, member, line)
+  local page, at = walk.page, walk.page.head_size
+  local order, name = sub(member, at - 21, at), sub(member, at + 1)
+  local key, task = key_and_task(name)
+  local field = lane_of(name) .. bucket_of(page, order)
+  return {
+    false, order = order, weight = false, body = false, source = HEADS, line = line,
+    turn = false, served = page.fair and unsorted(sub(member, 1, 8)),
+    name = name, key = key, task = task, field = field, member = member,
+    front = walk.kept[field], at = at + 1, left = false,
+  }
 end
 
 local function next_head(walk, line)
-  local fair, source = walk.page.fair, nil
   repeat
     local member = line()
     if not member then
       return
     end
-    local entry = fair and fair_head_entry(walk, member, line) or head_entry(member, line)
-    source = entry.source
+    local entry = head_entry(walk, member, line)
+    if walk.moved and walk.moved[entry.key or false] then
+      entry.source = HEAD -- its place among the heads is no longer its own
+    end
     add(walk, entry)
-  until source == HEADS
+  until entry.source == HEADS
 end
 
-local function next_in_lane(walk, before)
-  local order = behind(walk, before.name, before.order)
-  if order then
-    add(walk, {
-      order = order, source = HEAD, name = before.name, key = before.key, task = before.task,
-      party = before.party, served = before.served,
-    })
+local function go_on_in_lane(walk, entry)
+  if not entry.left then
+    entry.left = true
+    walk.left[#walk.left + 1] = entry
   end
+  entry.order, entry.source, entry.weight = next_in_lane(walk.page, entry), HEAD, false
+  if entry.order and due_of(walk.page, entry.order) <= NOW8 then
+    add(walk, entry)
+  end
+end
+
+-- -- jobs that are taken ----------------------------------------------------------------------
+
+-- taken: how many, and of each its order, its queue's page, its lane (false if it has none), and its
+-- body as far as it was read.
+function note_taken(taken, page, order, lane, body)
+  local n = taken.count + 1
+  taken.count, taken.orders[n], taken.pages[n] = n, order, page
+  taken.lanes[n], taken.bodies[n] = lane, body
 end
 
 -- -- walking --------------------------------------------------------------------------------
 
 local function new_walk(page, door, size)
   local walk = {
-    page = page, door = door, size = size, heap = {}, aside = {}, full = {}, is_full = {},
-    followers = {}, upcoming = {}, bodies = {},
+    page = page, door = door, size = size, fronts = {}, lanes = {}, aside = {}, full = {},
+    is_full = {}, left = {}, kept = {}, upcoming = {}, bodies = {},
   }
   if page.weighs then
     function walk.note(found, skip)
@@ -240,7 +281,7 @@ local function new_walk(page, door, size)
     end
   end
   if page.fair then
-    walk.clock, walk.moved, walk.nobodys = page.clock, {}, served(page, '')
+    walk.clock, walk.moved, walk.nobodys = page.clock, {}, served(page, false)
   end
   return walk
 end
@@ -254,14 +295,14 @@ function set_out(page, door, size)
     level_turns(page)
   end
   local walk = new_walk(page, door, size)
-  for _, line in ipairs(lines_in(page, T .. ':r:' .. page.queue, '', size, walk.note)) do
-    next_in_line(walk, READY, line)
+  for _, line in ipairs(lines_in(page, page.line, '', size, walk.note)) do
+    go_on_in_line(walk, line_entry(walk, READY, line))
   end
   if page.laned == 0 then
     return walk
   end
-  for _, line in ipairs(lines_in(page, T .. ':f:' .. page.queue, '', size)) do
-    next_in_line(walk, FREE_LINE, line)
+  for _, line in ipairs(lines_in(page, page.free_line, '', size)) do
+    go_on_in_line(walk, line_entry(walk, FREE_LINE, line))
   end
   for _, line in ipairs(lines_of_heads(walk)) do
     next_head(walk, line)
@@ -274,12 +315,19 @@ function set_out(page, door, size)
   return walk
 end
 
--- The foremost one's party has had a turn meanwhile, with a job of another rank or task.
+-- The heap of which the first entry is foremost.
+local function first_heap(walk)
+  local front, lane = walk.fronts[1], walk.lanes[1]
+  return (lane and not (front and front[1] <= lane[1])) and walk.lanes or walk.fronts
+end
+
+-- The foremost one's key has had a turn meanwhile, with a job of another rank or task.
 local function put_back(walk)
-  local entry = pop(walk.heap)
-  if entry.source == HEADS then
+  local entry = pop(first_heap(walk))
+  local line = entry.source == HEADS and entry.line
+  if line then
     entry.source = HEAD
-    next_head(walk, entry.line)
+    next_head(walk, line)
   end
   add(walk, entry)
 end
@@ -297,21 +345,21 @@ end
 
 -- Lets those come to the fore who were behind.
 local function go_on(walk, entry, barred)
-  local source = entry.source
+  local source, line = entry.source, entry.line
   if source == READY or source == FREE_LINE then
-    next_in_line(walk, source, entry.line)
+    go_on_in_line(walk, entry)
     return
   end
   if not barred then
-    next_in_lane(walk, entry)
+    go_on_in_lane(walk, entry)
   end
   if source == HEADS and barred ~= TASK_FULL then -- where it is, all heads are of that task
-    next_head(walk, entry.line)
+    next_head(walk, line)
   end
 end
 
 local function pass_over(walk, barred)
-  local entry = pop(walk.heap)
+  local entry = pop(first_heap(walk))
   if barred == KEY_FULL and not walk.is_full[entry.name] then
     walk.is_full[entry.name] = true
     walk.full[#walk.full + 1] = entry
@@ -321,13 +369,13 @@ local function pass_over(walk, barred)
   go_on(walk, entry, barred)
 end
 
--- The next entry whose key and task have room.
+-- The order of the next job whose key and task have room.
 function foremost(walk)
   if not walk.stopped and is_full(walk.door) then
-    walk.heap, walk.stopped = only_free(walk.heap), true
+    walk.fronts, walk.lanes, walk.stopped = only_free(walk.fronts), {}, true
   end
   while true do
-    local entry = walk.heap[1]
+    local entry = first_heap(walk)[1]
     if not entry then
       return nil
     elseif entry.turn and turn_of(walk, entry) ~= entry.turn then
@@ -338,7 +386,7 @@ function foremost(walk)
       end
       local barred = bars(walk.door, entry, walk.lent)
       if not barred then
-        return entry
+        return entry.order
       end
       pass_over(walk, barred)
     end
@@ -349,25 +397,27 @@ local function take_turn(walk, entry)
   local turns = entry.key and walk.page.rules.turns
   local turns_each = turns and turns[entry.key] or WHOLE_WEIGHT
   walk.clock = entry.turn
-  walk.moved[entry.party] = entry.turn + math.floor(entry.weight * WHOLE_WEIGHT / turns_each)
+  walk.moved[entry.key or false] = entry.turn + math.floor(entry.weight * WHOLE_WEIGHT / turns_each)
 end
 
--- May the foremost one start? It leaves the line, whatever the answer.
-function let_in_foremost(walk)
-  local entry = pop(walk.heap)
+-- May the foremost one start? Then it is noted. It leaves the line, whatever the answer.
+function let_in_foremost(walk, taken)
+  local entry = pop(first_heap(walk))
   if not lets_in(walk.door, entry) then
-    return nil -- nobody comes behind it but those who wait for no room
+    return false -- nobody comes behind it but those who wait for no room
   end
   if entry.turn then
     take_turn(walk, entry)
   end
+  local lane = entry.name and entry or entry.source == FREE_LINE and FREE_LANE
+  note_taken(taken, walk.page, entry.order, lane, entry.body)
   go_on(walk, entry)
-  return entry
+  return true
 end
 
 -- Those that were beyond their share come once more, with their lanes behind them.
 function set_out_again(walk)
-  walk.heap, walk.lent, walk.stopped = {}, true, false
+  walk.fronts, walk.lanes, walk.lent, walk.stopped = {}, {}, true, false
   for _, entry in ipairs(walk.aside) do
     entry.source = HEAD
     add(walk, entry)
