@@ -17,7 +17,7 @@ local MOST_ARGUMENTS = 1000
 local HIGH = rep('\255', 22) -- behind whatever begins alike
 
 -- Set anew by `begin` for every call. What is written in many places is made only once.
-local call, T, NOW, NOW8, lanes_by_name, sortables, wholes
+local call, T, NOW, NOW8, lengths, sortables, numbers_of, wholes
 
 -- A whole number as eight bytes that sort as numbers do, negative ones first.
 local function sortable(number)
@@ -32,11 +32,16 @@ end
 
 -- The number that `sortable` wrote.
 local function unsorted(bytes)
-  return (unpack_struct('>i8', char((byte(bytes) + 128) % 256) .. sub(bytes, 2)))
+  local number = numbers_of[bytes]
+  if not number then
+    number = unpack_struct('>i8', char((byte(bytes) + 128) % 256) .. sub(bytes, 2))
+    numbers_of[bytes] = number
+  end
+  return number
 end
 
 local function begin(keys, args)
-  call, T, lanes_by_name, sortables, wholes = redis.call, keys[1], {}, {}, {}
+  call, T, lengths, sortables, numbers_of, wholes = redis.call, keys[1], {}, {}, {}, {}
   if args[1] == '' then
     local time = call('TIME')
     NOW = time[1] * 1000000 + time[2]
@@ -199,8 +204,10 @@ local function push(heap, item)
 end
 
 local function pop(heap)
-  local least, item = heap[1], table.remove(heap)
-  local at, size = 1, #heap
+  local least, last = heap[1], #heap
+  local item = heap[last]
+  heap[last] = nil
+  local at, size = 1, last - 1
   if size == 0 then
     return least
   end

@@ -141,19 +141,20 @@ local function write_use(page, kind)
   if next(page.moved[kind]) == nil then
     return
   end
-  local line, facts, gone = T .. ':' .. kind .. ':' .. page.queue, {}, {}
+  local line, known, facts, gone = T .. ':' .. kind .. ':' .. page.queue, page.in_use[kind], {}, {}
+  local n, m = 0, 0
   for name in pairs(page.moved[kind]) do
-    local used = page.in_use[kind][name]
+    local used = known[name]
     if used == 0 then
-      gone[#gone + 1] = name
+      gone[m + 1], m = name, m + 1
     else
-      facts[#facts + 1], facts[#facts + 2] = name, whole(used)
+      facts[n + 1], facts[n + 2], n = name, whole(used), n + 2
     end
   end
   if page.used == 0 then
     call('DEL', line) -- with the filler
     gone = NONE
-  elseif #facts > 2 * FEW then
+  elseif n > 2 * FEW then
     call('HSET', line, FILLER, FILLER)
   end
   call_many('HSET', line, facts, 2)
@@ -162,15 +163,20 @@ local function write_use(page, kind)
 end
 
 -- Units of capacity are taken, or given back.
-local function burden(page, key, units)
+local function burden(page, units)
   page.used = page.used + units
   page.changed = true
   if units < 0 and page.limited then
     page.eased = true
   end
-  if key and units ~= 0 and page.by_key then
-    page.opened[key] = true
-    use(page, 'u', key, units)
+end
+
+-- The same for those of a key, of which somebody keeps count if anything is said about keys.
+local function burden_key(page, key, units)
+  if units ~= 0 and page.by_key then
+    local known = page.in_use.u
+    known[key] = (known[key] or in_use(page, 'u', key)) + units
+    page.opened[key], page.moved.u[key] = true, true
   end
 end
 

@@ -13,28 +13,30 @@ end
 -- -- lines ----------------------------------------------------------------------------------
 
 -- Queues that need no care: a job that is due may start.
-local function lean_line(page, size)
-  return {page = page, next = due_members(page, page.line, '', size)}
+local function lean_line(page, need)
+  return {page = page, next = due_members(page, page.line, '', need)}
 end
 
-local function careful_line(page, size, doors)
+local function careful_line(page, need, doors)
   local door = door_of(doors, page.queue)
   if page.within then
     local outer = door_of(doors, page.within)
     door.outer, door.shared, outer.shared = outer.own, true, true
   end
-  local walk = set_out(page, door, math.min(size, STEP))
+  local walk = set_out(page, door, need)
   local function next_job()
     return foremost(walk)
   end
   return {page = page, next = next_job, walk = walk}
 end
 
-local function line_of(page, size, doors)
+local function line_of(page, limit, is_alone, doors)
+  local need = {wanted = limit, step = STEP}
   if page.laned > 0 or page.limited then
-    return careful_line(page, size, doors)
+    return careful_line(page, need, doors)
   end
-  return lean_line(page, size)
+  need.step = is_alone and limit or STEP
+  return lean_line(page, need)
 end
 
 -- -- choosing -------------------------------------------------------------------------------
@@ -126,7 +128,7 @@ local function stood(page, order, lane)
   if lane == FREE_LANE then
     return page.free_line, order
   end
-  return page.lane_line, lane_of(lane.name) .. order
+  return page.lane_line, in_lane(lane.name, order)
 end
 
 -- The jobs step out of their lines; returns their numbers.
@@ -211,10 +213,9 @@ local function start(claim, taken, numbers)
         plain_leases, plain_end = holders[session], whole(plain_end)
       end
     end
+    page.used = page.used + weight
     if lane and lane.key then
-      burden(page, lane.key, weight)
-    else
-      page.used = page.used + weight
+      burden_key(page, lane.key, weight)
     end
     if lane and lane.task then
       use(page, 'v', lane.task, weight)
@@ -256,10 +257,9 @@ local function lines_for(queues, limit, doors)
       waiting[#waiting + 1] = page
     end
   end
-  local size = #waiting == 1 and limit or math.min(limit, STEP)
   local lines = {}
   for i, page in ipairs(waiting) do
-    lines[i] = line_of(page, size, doors)
+    lines[i] = line_of(page, limit, #waiting == 1, doors)
   end
   return lines
 end

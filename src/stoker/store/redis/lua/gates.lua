@@ -59,17 +59,22 @@ local function limit_of_key(door, key)
       capacity = capacity, share = share,
       used = (capacity or share) and in_use(page, 'u', key) or 0,
       flow = rate and flow_of(page.queue, '=' .. key, rate),
+      limit = false, shut = false, beyond = false, opens_at = nil,
     } or false
     door.limits[key] = limit
   end
   return limit
 end
 
+-- Where no task has a limit a key has only one line: there the limit is also the gate.
 local function gate_of_key(door, name, key)
   local gate = door.gates[name]
   if gate == nil then
     local limit = limit_of_key(door, key)
-    gate = limit and {limit = limit} or false
+    gate = limit and (#door.page.tasks == 0 and limit or {limit = limit}) or false
+    if gate then
+      gate.limit = limit
+    end
     door.gates[name] = gate
   end
   return gate

@@ -49,34 +49,41 @@ local function line_of_heads(page, task)
   return page.head_line, ''
 end
 
+-- What is to be taken out of a line of heads, and to be put into it.
+local function moves_in(moves, line)
+  local found = moves[line]
+  if not found then
+    found = {gone = {}, come = {}}
+    moves[line] = found
+  end
+  return found.gone, found.come
+end
+
 -- changes: name of the lane, field, head before or false, head from now on or false, that head with
 -- its followers or false, ... one after the other.
 local function rewrite_heads(page, changes)
-  local gone, come, set, cleared = {}, {}, {}, {}
+  local moves, set, cleared, n = {}, {}, {}, 0
   for i = 1, #changes, 5 do
     local name, before, head = changes[i], changes[i + 2], changes[i + 3]
     local _, task = key_and_task(name)
     local line, prefix = line_of_heads(page, task)
-    if before and before ~= head then
-      local members = gone[line] or {}
-      members[#members + 1], gone[line] = prefix .. before .. name, members
-    end
-    if head and before ~= head then
-      local members = come[line] or {}
-      members[#members + 1], members[#members + 2] = '0', prefix .. head .. name
-      come[line] = members
+    if before ~= head then
+      local gone, come = moves_in(moves, line)
+      gone[#gone + 1] = before and prefix .. before .. name or nil
+      if head then
+        local m = #come
+        come[m + 1], come[m + 2] = '0', prefix .. head .. name
+      end
     end
     if head then
-      set[#set + 1], set[#set + 2] = changes[i + 1], changes[i + 4]
+      set[n + 1], set[n + 2], n = changes[i + 1], changes[i + 4], n + 2
     else
       cleared[#cleared + 1] = changes[i + 1]
     end
   end
-  for line, members in pairs(gone) do
-    call_many('ZREM', line, members, 1)
-  end
-  for line, members in pairs(come) do
-    call_many('ZADD', line, members, 2)
+  for line, moved in pairs(moves) do
+    call_many('ZREM', line, moved.gone, 1)
+    call_many('ZADD', line, moved.come, 2)
   end
   call_many('HSET', T .. ':o:' .. page.queue, set, 2)
   call_many('HDEL', T .. ':o:' .. page.queue, cleared, 1)
@@ -140,7 +147,8 @@ end
 
 -- Calls act(bucket, order of the foremost) for each bucket of a lane, from the given one on.
 local function each_bucket(page, name, first, act)
-  local lane, from = lane_of(name), '[' .. lane_of(name) .. first
+  local lane = in_lane(name, '')
+  local from = '[' .. lane .. first
   while true do
     local found = call('ZRANGEBYLEX', page.lane_line, from, '[' .. lane .. HIGH,
       'LIMIT', 0, 1)[1]
@@ -163,7 +171,7 @@ local function settle_wholly(page, lanes)
   for _, name in ipairs(lanes) do
     each_bucket(page, name, '', function(bucket, order)
       local n = #names + 1
-      names[n], fields[n], orders[n] = name, lane_of(name) .. bucket, order
+      names[n], fields[n], orders[n] = name, in_lane(name, bucket), order
     end)
   end
   local kept, size = kept_heads(page, fields), page.head_size
@@ -200,7 +208,7 @@ local function shut_lane(page, name, order, opens_at)
   call('SADD', T .. ':z:' .. page.queue, name)
   local rating, changes = rating_of(page, order), {}
   each_bucket(page, name, page.ageing and '' or bucket_of(page, order), function(bucket)
-    local field = lane_of(name) .. bucket
+    local field = in_lane(name, bucket)
     local kept = call('HGET', T .. ':o:' .. page.queue, field)
     local head = kept and sub(kept, 1, page.head_size)
     if head and rating_of(page, sub(head, -22)) >= rating then
@@ -231,7 +239,7 @@ local function settle_moved(page)
   for name, buckets in pairs(page.lanes) do
     for bucket, order in pairs(buckets) do
       local n = #names + 1
-      names[n], fields[n], joined[n] = name, lane_of(name) .. bucket, order
+      names[n], fields[n], joined[n] = name, in_lane(name, bucket), order
     end
   end
   local kept = kept_heads(page, fields)
@@ -290,7 +298,7 @@ local function level_heads(page, task)
     local head, name = sub(member, #prefix + 1, #prefix + 52), sub(member, #prefix + 53)
     local level = sortable(0) .. sub(head, 9)
     changes[5 * i - 4], changes[5 * i - 2] = name, head
-    changes[5 * i - 3] = lane_of(name) .. bucket_of(page, sub(head, -22))
+    changes[5 * i - 3] = in_lane(name, bucket_of(page, sub(head, -22)))
     changes[5 * i - 1], changes[5 * i] = level, level
   end
   rewrite_heads(page, changes)
@@ -333,13 +341,14 @@ local function remember_turns(page, clock, moved)
   end
 end
 
--- Some have left their lanes: those are foremost now who came next.
+-- Some have left their lanes: those are foremost now who came next. Returns the names of the lanes.
 local function move_up(page, left)
-  local changes, n, size, settled = {}, 0, page.head_size, {}
-  for _, entry in ipairs(left) do
+  local changes, n, settled = {}, 0, {}
+  for i = 1, #left do
+    local entry = left[i]
     local order, name = entry.order, entry.name
     local head = order and head_for(page, name, order)
-    changes[n + 1], changes[n + 2], changes[n + 3] = name, entry.field, sub(entry.member, 1, size)
+    changes[n + 1], changes[n + 2], changes[n + 3] = name, entry.field, entry.head
     changes[n + 4], changes[n + 5] = head, head and head .. sub(entry.front, entry.at)
     settled[name], n = true, n + 5
   end

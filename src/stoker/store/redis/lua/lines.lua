@@ -26,13 +26,14 @@ local function order_of(page, place, number)
   return page.time_first and turned(order) or order
 end
 
-local function lane_of(name)
-  local lane = lanes_by_name[name]
-  if not lane then
-    lane = pack('>I4', #name) .. name
-    lanes_by_name[name] = lane
+-- What stands in a line for somebody in a lane, or before all of its bucket.
+local function in_lane(name, order)
+  local length = lengths[#name]
+  if not length then
+    length = pack('>I4', #name)
+    lengths[#name] = length
   end
-  return lane
+  return length .. name .. order
 end
 
 -- The lane of a job of weight 0 (FREE), or with a key or none, and of a task, if that has a limit.
@@ -116,7 +117,7 @@ local function join(page, number, place, lane)
     call('ZADD', page.free_line, 0, order)
   else
     local joins, n = page.lane_joins, #page.lane_joins
-    joins[n + 1], joins[n + 2] = '0', lane_of(lane) .. order
+    joins[n + 1], joins[n + 2] = '0', in_lane(lane, order)
     note_rank(page, sub(place, 1, 8))
     lane_moved(page, lane, order, true)
   end
@@ -131,7 +132,7 @@ local function step_out(page, order, lane)
   if lane == FREE then
     call('ZREM', page.free_line, order)
   else
-    call('ZREM', page.lane_line, lane_of(lane) .. order)
+    call('ZREM', page.lane_line, in_lane(lane, order))
     lane_moved(page, lane, order, false)
   end
 end

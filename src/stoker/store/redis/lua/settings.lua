@@ -51,7 +51,7 @@ local function change_lanes(page)
       local head, order = head_of(bodies[i]), orders[at + i - 1]
       local name = lane_for(page, head[9], page.limits_task[head[2]] and head[2])
       local line = name and laned or ready
-      line[#line + 1], line[#line + 2] = '0', name and lane_of(name) .. order or order
+      line[#line + 1], line[#line + 2] = '0', name and in_lane(name, order) or order
     end
   end
   call_many('ZADD', T .. ':r:' .. page.queue, ready, 2)

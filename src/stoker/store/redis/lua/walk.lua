@@ -15,34 +15,41 @@ local READY, FREE_LINE, HEADS, HEAD = 1, 2, 3, 4 -- one among the heads, and one
 FREE_LANE = {} -- in place of the entry of a lane
 local BEFORE_ALL = rep('\0', 8)
 local AHEAD = 8 -- followers that are looked up at once
-STEP = 32 -- members of a line read at once, where it is not known how many are wanted
+local MOST_AT_ONCE = 256
+STEP = 32 -- members of a line read first, where it is not known how many are wanted
 
 -- -- lines ----------------------------------------------------------------------------------
 
--- The members of a line that begin alike, from one bound to another, without what they begin with;
--- `size` at a time, of which `note` is told.
-local function members(name, prefix, from, to, size, note)
-  local found, at, skip = NONE, 0, #prefix + 1
+-- How many members to read next. need: how many are wanted at most, and how many to read at once.
+local function portion(need)
+  local size = math.max(math.min(need.step, need.wanted), 1)
+  need.step = math.min(2 * need.step, MOST_AT_ONCE)
+  return size
+end
+
+-- The members of a line that begin alike, from one bound to another, a portion at a time; or what
+-- `note` makes of them.
+local function members(name, prefix, from, to, need, note)
+  local found, shown, at = NONE, NONE, 0
   from, to = '[' .. prefix .. from, '[' .. prefix .. to .. HIGH
   return function()
     at = at + 1
     if not found[at] and from then
+      local size = portion(need)
       found, at = call('ZRANGEBYLEX', name, from, to, 'LIMIT', 0, size), 1
       from = #found == size and '(' .. found[size]
-      if note then
-        note(found, #prefix)
-      end
+      shown = note and note(found, #prefix) or found
     end
-    return found[at] and (skip == 1 and found[at] or sub(found[at], skip))
+    return shown[at]
   end
 end
 
 -- The due members of a line, in its order. A member begins with an order.
-function due_members(page, name, prefix, size, note)
+function due_members(page, name, prefix, need, note)
   if page.time_first then
-    return members(name, prefix, '', NOW8, size, note)
+    return members(name, prefix, '', NOW8, need, note)
   end
-  local found, at, done, skip = NONE, 0, false, #prefix
+  local found, shown, at, done, skip = NONE, NONE, 0, false, #prefix
   local from, to = '[' .. prefix, prefix == '' and '+' or '[' .. prefix .. HIGH
   return function()
     while true do
@@ -52,16 +59,15 @@ function due_members(page, name, prefix, size, note)
         if done then
           return nil
         end
+        local size = portion(need)
         found, at = call('ZRANGEBYLEX', name, from, to, 'LIMIT', 0, size), 0
         done = #found < size
         if not done then
           from = '(' .. found[#found]
         end
-        if note then
-          note(found, skip)
-        end
+        shown = note and note(found, skip) or found
       elseif sub(member, skip + 9, skip + 16) <= NOW8 then
-        return skip == 0 and member or sub(member, skip + 1)
+        return shown[at]
       else
         -- Nothing behind it is due in this rank: on to the next one.
         from, found, at, done = '(' .. sub(member, 1, skip + 8) .. HIGH, NONE, 0, false
@@ -71,9 +77,9 @@ function due_members(page, name, prefix, size, note)
 end
 
 -- The due members of a line as one or more lines in the queue's order.
-local function lines_in(page, name, prefix, size, note)
+local function lines_in(page, name, prefix, need, note)
   if not page.ageing then
-    return {due_members(page, name, prefix, size, note)}
+    return {due_members(page, name, prefix, need, note)}
   end
   local lines, from, to = {}, '[' .. prefix, prefix == '' and '+' or '[' .. prefix .. HIGH
   while true do
@@ -82,7 +88,7 @@ local function lines_in(page, name, prefix, size, note)
       return lines
     end
     local rank = sub(first, #prefix + 1, #prefix + 8)
-    lines[#lines + 1] = members(name, prefix, rank, rank .. NOW8, size, note)
+    lines[#lines + 1] = members(name, prefix, rank, rank .. NOW8, need, note)
     from = '(' .. prefix .. rank .. HIGH
   end
 end
@@ -92,23 +98,23 @@ local function lines_of_heads(walk, task)
   local name, prefix = line_of_heads(page, task)
   if page.fair then
     local nobody_behind, clock = sortable(0), sortable(page.clock)
-    local lines = {members(name, prefix, clock, '', walk.size, walk.note_heads)}
+    local lines = {members(name, prefix, clock, '', walk.need, walk.note_heads)}
     if page.clock > 0 then
-      lines[2] = members(name, prefix, nobody_behind, nobody_behind, walk.size, walk.note_heads)
+      lines[2] = members(name, prefix, nobody_behind, nobody_behind, walk.need, walk.note_heads)
     end
     return lines
   end
-  return lines_in(page, name, prefix, walk.size, walk.note_heads)
+  return lines_in(page, name, prefix, walk.need, walk.note_heads)
 end
 
 -- Who comes next in an entry's lane and bucket, due or not; false: nobody.
 local function next_in_lane(page, entry)
   if entry.at > #entry.front then
-    local lane, orders = lane_of(entry.name), {}
-    local found = call('ZRANGEBYLEX', page.lane_line, '(' .. lane .. entry.order,
+    local orders, lane = {}, 4 + #entry.name
+    local found = call('ZRANGEBYLEX', page.lane_line, '(' .. in_lane(entry.name, entry.order),
       '[' .. entry.field .. HIGH, 'LIMIT', 0, AHEAD)
-    for i, member in ipairs(found) do
-      orders[i] = sub(member, #lane + 1)
+    for i = 1, #found do
+      orders[i] = sub(found[i], lane + 1)
     end
     entry.front, entry.at = concat(orders), 1
   end
@@ -120,26 +126,42 @@ end
 -- -- what is known of those to come ---------------------------------------------------------
 
 -- Bodies are read many at a time, when the first weight is asked for.
-local function note_numbers(walk, found, at)
-  local upcoming = walk.upcoming
+local function note_numbers(walk, found)
+  local upcoming, n = walk.upcoming, #walk.upcoming
   for i = 1, #found do
-    upcoming[#upcoming + 1] = sub(found[i], at + 17, at + 22)
+    upcoming[n + i] = sub(found[i], 17)
   end
 end
 
+-- The entry of a lane, by its member in a line of heads, where that begins after the given place.
+local function head_entry(page, member, skip)
+  local last = skip + page.head_size
+  local order, name = sub(member, last - 21, last), sub(member, last + 1)
+  local key, task = key_and_task(name)
+  return {
+    false, order = order, weight = false, body = false, source = HEADS, line = false,
+    turn = false, served = page.fair and unsorted(sub(member, skip + 1, skip + 8)),
+    name = name, key = key, task = task, field = in_lane(name, bucket_of(page, order)),
+    head = page.fair and sub(member, skip + 1, last) or order, front = '', at = 1, left = false,
+  }
+end
+
+-- The entries of these heads, with what is kept of their lanes and their keys.
 local function note_heads(walk, found, skip)
-  local page, keys, fields = walk.page, {}, {}
-  local at = page.fair and skip + 30 or skip
+  local page, keys, fields, numbers, entries = walk.page, {}, {}, {}, {}
   for i = 1, #found do
-    local name = sub(found[i], at + 23)
-    keys[i] = key_and_task(name) or false
-    fields[i] = lane_of(name) .. bucket_of(page, sub(found[i], at + 1, at + 8))
+    local entry = head_entry(page, found[i], skip)
+    entries[i], keys[i], fields[i] = entry, entry.key or false, entry.field
+    numbers[i] = sub(entry.order, 17)
   end
   look_up_use(page, 'u', keys)
-  for i, kept in ipairs(kept_heads(page, fields)) do
-    walk.kept[fields[i]] = kept
+  local kept, read = kept_heads(page, fields), is_sorted(numbers) and fetch or fetch_scattered
+  local bodies, first = read('j', numbers), page.head_size + 1
+  for i = 1, #found do
+    local entry = entries[i]
+    entry.body, entry.front, entry.at = bodies[i], kept[i], first
   end
-  note_numbers(walk, found, at)
+  return entries
 end
 
 -- Reads an entry's body with all others noted, and with those known to follow in its lane.
@@ -172,7 +194,7 @@ local function weigh(walk, entry)
   elseif not walk.page.weighs then
     entry.weight = WHOLE_WEIGHT
   else
-    local body = body_of(walk, entry)
+    local body = entry.body or body_of(walk, entry)
     entry.body = body
     entry.weight = byte(body) == 0 and WHOLE_WEIGHT or head_of(body)[8]
   end
@@ -205,7 +227,7 @@ end
 local function go_on_in_line(walk, entry)
   entry.order = entry.line()
   if entry.order then
-    entry.weight = false
+    entry.weight, entry.body = false, false
     add(walk, entry)
   end
 end
@@ -217,26 +239,13 @@ local function line_entry(walk, source, line)
   }
 end
 
-local function head_entry(walk, member, line)
-  local page, at = walk.page, walk.page.head_size
-  local order, name = sub(member, at - 21, at), sub(member, at + 1)
-  local key, task = key_and_task(name)
-  local field = lane_of(name) .. bucket_of(page, order)
-  return {
-    false, order = order, weight = false, body = false, source = HEADS, line = line,
-    turn = false, served = page.fair and unsorted(sub(member, 1, 8)),
-    name = name, key = key, task = task, field = field, member = member,
-    front = walk.kept[field], at = at + 1, left = false,
-  }
-end
-
 local function next_head(walk, line)
   repeat
-    local member = line()
-    if not member then
+    local entry = line()
+    if not entry then
       return
     end
-    local entry = head_entry(walk, member, line)
+    entry.line = line
     if walk.moved and walk.moved[entry.key or false] then
       entry.source = HEAD -- its place among the heads is no longer its own
     end
@@ -249,7 +258,8 @@ local function go_on_in_lane(walk, entry)
     entry.left = true
     walk.left[#walk.left + 1] = entry
   end
-  entry.order, entry.source, entry.weight = next_in_lane(walk.page, entry), HEAD, false
+  entry.order, entry.source = next_in_lane(walk.page, entry), HEAD
+  entry.weight, entry.body = false, false
   if entry.order and due_of(walk.page, entry.order) <= NOW8 then
     add(walk, entry)
   end
@@ -267,17 +277,17 @@ end
 
 -- -- walking --------------------------------------------------------------------------------
 
-local function new_walk(page, door, size)
+local function new_walk(page, door, need)
   local walk = {
-    page = page, door = door, size = size, fronts = {}, lanes = {}, aside = {}, full = {},
-    is_full = {}, left = {}, kept = {}, upcoming = {}, bodies = {},
+    page = page, door = door, need = need, fronts = {}, lanes = {}, aside = {}, full = {},
+    is_full = {}, left = {}, upcoming = {}, bodies = {},
   }
+  function walk.note_heads(found, skip)
+    return note_heads(walk, found, skip)
+  end
   if page.weighs then
-    function walk.note(found, skip)
-      note_numbers(walk, found, skip)
-    end
-    function walk.note_heads(found, skip)
-      note_heads(walk, found, skip)
+    function walk.note(found)
+      note_numbers(walk, found)
     end
   end
   if page.fair then
@@ -286,22 +296,22 @@ local function new_walk(page, door, size)
   return walk
 end
 
--- All lines of a queue, before the first has been asked; members are read `size` at a time.
-function set_out(page, door, size)
+-- All lines of a queue, before the first has been asked.
+function set_out(page, door, need)
   if page.dozes then
     wake_lanes(page)
   end
   if page.fair then
     level_turns(page)
   end
-  local walk = new_walk(page, door, size)
-  for _, line in ipairs(lines_in(page, page.line, '', size, walk.note)) do
+  local walk = new_walk(page, door, need)
+  for _, line in ipairs(lines_in(page, page.line, '', need, walk.note)) do
     go_on_in_line(walk, line_entry(walk, READY, line))
   end
   if page.laned == 0 then
     return walk
   end
-  for _, line in ipairs(lines_in(page, page.free_line, '', size)) do
+  for _, line in ipairs(lines_in(page, page.free_line, '', need)) do
     go_on_in_line(walk, line_entry(walk, FREE_LINE, line))
   end
   for _, line in ipairs(lines_of_heads(walk)) do
@@ -323,7 +333,7 @@ end
 
 -- The foremost one's key has had a turn meanwhile, with a job of another rank or task.
 local function put_back(walk)
-  local entry = pop(first_heap(walk))
+  local entry = pop(walk.first)
   local line = entry.source == HEADS and entry.line
   if line then
     entry.source = HEAD
@@ -343,23 +353,25 @@ local function only_free(heap)
   return free
 end
 
--- Lets those come to the fore who were behind.
+-- Lets those come to the fore who were behind, as far as somebody is wanted.
 local function go_on(walk, entry, barred)
-  local source, line = entry.source, entry.line
+  local source, line, wanted = entry.source, entry.line, walk.need.wanted > 0
   if source == READY or source == FREE_LINE then
-    go_on_in_line(walk, entry)
+    if wanted then
+      go_on_in_line(walk, entry)
+    end
     return
   end
   if not barred then
     go_on_in_lane(walk, entry)
   end
-  if source == HEADS and barred ~= TASK_FULL then -- where it is, all heads are of that task
+  if wanted and source == HEADS and barred ~= TASK_FULL then -- then all heads are of that task
     next_head(walk, line)
   end
 end
 
 local function pass_over(walk, barred)
-  local entry = pop(first_heap(walk))
+  local entry = pop(walk.first)
   if barred == KEY_FULL and not walk.is_full[entry.name] then
     walk.is_full[entry.name] = true
     walk.full[#walk.full + 1] = entry
@@ -375,7 +387,8 @@ function foremost(walk)
     walk.fronts, walk.lanes, walk.stopped = only_free(walk.fronts), {}, true
   end
   while true do
-    local entry = first_heap(walk)[1]
+    walk.first = first_heap(walk)
+    local entry = walk.first[1]
     if not entry then
       return nil
     elseif entry.turn and turn_of(walk, entry) ~= entry.turn then
@@ -402,7 +415,7 @@ end
 
 -- May the foremost one start? Then it is noted. It leaves the line, whatever the answer.
 function let_in_foremost(walk, taken)
-  local entry = pop(first_heap(walk))
+  local entry = pop(walk.first)
   if not lets_in(walk.door, entry) then
     return false -- nobody comes behind it but those who wait for no room
   end
@@ -411,6 +424,7 @@ function let_in_foremost(walk, taken)
   end
   local lane = entry.name and entry or entry.source == FREE_LINE and FREE_LANE
   note_taken(taken, walk.page, entry.order, lane, entry.body)
+  walk.need.wanted = walk.need.wanted - 1
   go_on(walk, entry)
   return true
 end
