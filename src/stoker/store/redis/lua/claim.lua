@@ -52,7 +52,7 @@ local function take(line, order, taken)
   if line.walk then
     return let_in_foremost(line.walk, taken)
   end
-  note_taken(taken, line.page, order, false, false)
+  note_taken(taken, line.page, order, line.page.line, order, false, false)
   return true
 end
 
@@ -103,7 +103,9 @@ end
 
 -- Up to `limit` jobs of all these lines, the best first.
 local function choose(lines, limit)
-  local taken, aside = {count = 0, orders = {}, pages = {}, lanes = {}, bodies = {}}, {}
+  local aside, taken = {}, {
+    count = 0, numbers = {}, pages = {}, tasks = {}, bodies = {}, leaving = {},
+  }
   pass(lines, limit, taken)
   for _, line in ipairs(lines) do
     if line.walk and #line.walk.aside > 0 then
@@ -119,42 +121,18 @@ end
 
 -- -- taking ---------------------------------------------------------------------------------
 
--- The line in which a job stood, and how.
-local function stood(page, order, lane)
-  if not lane then
-    return page.line, order
-  end
-  page.laned = page.laned - 1
-  if lane == FREE_LANE then
-    return page.free_line, order
-  end
-  return page.lane_line, in_lane(lane.name, order)
-end
-
--- The jobs step out of their lines; returns their numbers.
 local function take_out(taken)
-  local numbers, leaving = {}, {}
-  for i, order in ipairs(taken.orders) do
-    local page = taken.pages[i]
-    local line, member = stood(page, order, taken.lanes[i])
-    local members = leaving[line]
-    if not members then
-      members, page.changed = {}, true
-      leaving[line] = members
-    end
-    members[#members + 1] = member
-    numbers[i] = sub(order, 17)
-    page[0], page[1] = page[0] - 1, page[1] + 1
-  end
-  for line, members in pairs(leaving) do
+  for line, members in pairs(taken.leaving) do
     call_many('ZREM', line, members, 1)
   end
-  return numbers
+  for _, page in ipairs(taken.pages) do
+    page[0], page[1] = page[0] - 1, page[1] + 1
+  end
 end
 
 -- What is known of the jobs from choosing them is not read again.
-local function bodies_of(taken, numbers, read)
-  local bodies, unread, places = taken.bodies, {}, {}
+local function bodies_of(taken, read)
+  local bodies, numbers, unread, places = taken.bodies, taken.numbers, {}, {}
   for i, body in ipairs(bodies) do
     if not body then
       unread[#unread + 1], places[#places + 1] = numbers[i], i
@@ -191,15 +169,15 @@ local function lease(claim, holders, number, life, head)
 end
 
 -- Jobs without anything of their own start alike: their life is the one that was written first.
-local function start(claim, taken, numbers)
-  local read, write = fetch, put
+local function start(claim, taken)
+  local numbers, read, write = taken.numbers, fetch, put
   if not is_sorted(numbers) then
     read, write = fetch_scattered, put_scattered
   end
-  local bodies, lives = bodies_of(taken, numbers, read), read('l', numbers)
+  local bodies, lives = bodies_of(taken, read), read('l', numbers)
   local holders, news, plain, plain_leases, plain_end = {}, {}, nil, nil, nil
   for i = 1, taken.count do
-    local body, page, lane, weight = bodies[i], taken.pages[i], taken.lanes[i], WHOLE_WEIGHT
+    local body, page, task, weight = bodies[i], taken.pages[i], taken.tasks[i], WHOLE_WEIGHT
     if plain and not lives[i] and byte(body) == 0 then
       local n = #plain_leases
       news[i], plain_leases[n + 1], plain_leases[n + 2] = plain, plain_end, numbers[i]
@@ -214,11 +192,8 @@ local function start(claim, taken, numbers)
       end
     end
     page.used = page.used + weight
-    if lane and lane.key then
-      burden_key(page, lane.key, weight)
-    end
-    if lane and lane.task then
-      use(page, 'v', lane.task, weight)
+    if task then
+      use(page, 'v', task, weight)
     end
   end
   write('l', numbers, news)
@@ -264,19 +239,6 @@ local function lines_for(queues, limit, doors)
   return lines
 end
 
--- Those who had a turn go back, and their lanes move up.
-local function leave_lanes(walk)
-  local page, moved = walk.page, walk.moved
-  if moved then
-    remember_turns(page, walk.clock, moved)
-  end
-  local settled = move_up(page, walk.left)
-  if moved then
-    settle_wholly(page, others_of(page, moved, settled))
-  end
-end
-
--- Whoever found no room is not looked at until there may be some.
 local function leave_lines(lines)
   for _, line in ipairs(lines) do
     if line.walk then
@@ -285,9 +247,8 @@ local function leave_lines(lines)
   end
   settle_lanes()
   for _, line in ipairs(lines) do
-    local walk = line.walk
-    for _, entry in ipairs(walk and walk.full or NONE) do
-      shut_lane(line.page, entry.name, entry.order, walk.door.gates[entry.name].opens_at)
+    if line.walk then
+      shut_lanes(line.walk)
     end
   end
 end
@@ -301,11 +262,12 @@ local function serve(claim)
   local doors = {}
   local lines = lines_for(claim[1], claim[2], doors)
   local taken = choose(lines, claim[2])
-  local numbers, bodies, lives = take_out(taken), {}, {}
+  local bodies, lives = {}, {}
   if taken.count > 0 then
-    bodies, lives = start(claim, taken, numbers)
+    take_out(taken)
+    bodies, lives = start(claim, taken)
   end
   close_doors(doors)
   leave_lines(lines)
-  return {concat(numbers), lives[1] or '', bodies, told_lives(lives)}
+  return {concat(taken.numbers), lives[1] or '', bodies, told_lives(lives)}
 end

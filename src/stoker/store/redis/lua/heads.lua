@@ -340,18 +340,3 @@ local function remember_turns(page, clock, moved)
     call('ZREMRANGEBYSCORE', T .. ':p:' .. page.queue, '-inf', whole(clock))
   end
 end
-
--- Some have left their lanes: those are foremost now who came next. Returns the names of the lanes.
-local function move_up(page, left)
-  local changes, n, settled = {}, 0, {}
-  for i = 1, #left do
-    local entry = left[i]
-    local order, name = entry.order, entry.name
-    local head = order and head_for(page, name, order)
-    changes[n + 1], changes[n + 2], changes[n + 3] = name, entry.field, entry.head
-    changes[n + 4], changes[n + 5] = head, head and head .. sub(entry.front, entry.at)
-    settled[name], n = true, n + 5
-  end
-  rewrite_heads(page, changes)
-  return settled
-end

@@ -7,12 +7,14 @@
 --
 -- An entry stands for the foremost job from its source, and then for the next one: what it is sorted
 -- by, the job's order, its weight and body once they are asked for, the source, and the line behind
--- it unless that is its lane. In a fair queue also the turn, and how far its key had been served.
--- The entry of a lane has its name, key and task, the field and the member that its head had, and
--- the orders of those known to follow, of which the next begins at `at`.
+-- it unless that is its lane; in a fair queue the turn, and how far its key had been served. The
+-- entry of a lane also has its name, key and task or false, the field of its head and that head as it
+-- was, orders of those known to follow, the place at which the next of them begins, and whether
+-- anybody has left. There are many, so they are lists.
 
 local READY, FREE_LINE, HEADS, HEAD = 1, 2, 3, 4 -- one among the heads, and one that has left them
-FREE_LANE = {} -- in place of the entry of a lane
+local ORDER, WEIGHT, BODY, SOURCE, LINE, TURN, SERVED = 2, 3, 4, 5, 6, 7, 8
+local NAME, WHOSE, TASK, FIELD, FORMER, FRONT, AT, LEFT = 9, 10, 11, 12, 13, 14, 15, 16
 local BEFORE_ALL = rep('\0', 8)
 local AHEAD = 8 -- followers that are looked up at once
 local MOST_AT_ONCE = 256
@@ -20,22 +22,25 @@ STEP = 32 -- members of a line read first, where it is not known how many are wa
 
 -- -- lines ----------------------------------------------------------------------------------
 
--- How many members to read next. need: how many are wanted at most, and how many to read at once.
-local function portion(need)
-  local size = math.max(math.min(need.step, need.wanted), 1)
-  need.step = math.min(2 * need.step, MOST_AT_ONCE)
-  return size
+-- How many members to read the next time, where so many are wanted at most.
+local function portions(need)
+  local step = need.step
+  return function()
+    local size = math.max(math.min(step, need.wanted), 1)
+    step = math.min(2 * step, MOST_AT_ONCE)
+    return size
+  end
 end
 
 -- The members of a line that begin alike, from one bound to another, a portion at a time; or what
 -- `note` makes of them.
 local function members(name, prefix, from, to, need, note)
-  local found, shown, at = NONE, NONE, 0
+  local found, shown, at, portion = NONE, NONE, 0, portions(need)
   from, to = '[' .. prefix .. from, '[' .. prefix .. to .. HIGH
   return function()
     at = at + 1
     if not found[at] and from then
-      local size = portion(need)
+      local size = portion()
       found, at = call('ZRANGEBYLEX', name, from, to, 'LIMIT', 0, size), 1
       from = #found == size and '(' .. found[size]
       shown = note and note(found, #prefix) or found
@@ -49,7 +54,7 @@ function due_members(page, name, prefix, need, note)
   if page.time_first then
     return members(name, prefix, '', NOW8, need, note)
   end
-  local found, shown, at, done, skip = NONE, NONE, 0, false, #prefix
+  local found, shown, at, done, skip, portion = NONE, NONE, 0, false, #prefix, portions(need)
   local from, to = '[' .. prefix, prefix == '' and '+' or '[' .. prefix .. HIGH
   return function()
     while true do
@@ -59,7 +64,7 @@ function due_members(page, name, prefix, need, note)
         if done then
           return nil
         end
-        local size = portion(need)
+        local size = portion()
         found, at = call('ZRANGEBYLEX', name, from, to, 'LIMIT', 0, size), 0
         done = #found < size
         if not done then
@@ -109,18 +114,18 @@ end
 
 -- Who comes next in an entry's lane and bucket, due or not; false: nobody.
 local function next_in_lane(page, entry)
-  if entry.at > #entry.front then
-    local orders, lane = {}, 4 + #entry.name
-    local found = call('ZRANGEBYLEX', page.lane_line, '(' .. in_lane(entry.name, entry.order),
-      '[' .. entry.field .. HIGH, 'LIMIT', 0, AHEAD)
+  if entry[AT] > #entry[FRONT] then
+    local orders, lane = {}, 4 + #entry[NAME]
+    local found = call('ZRANGEBYLEX', page.lane_line, '(' .. in_lane(entry[NAME], entry[ORDER]),
+      '[' .. entry[FIELD] .. HIGH, 'LIMIT', 0, AHEAD)
     for i = 1, #found do
       orders[i] = sub(found[i], lane + 1)
     end
-    entry.front, entry.at = concat(orders), 1
+    entry[FRONT], entry[AT] = concat(orders), 1
   end
-  local at = entry.at
-  entry.at = at + 22
-  return at <= #entry.front and sub(entry.front, at, at + 21)
+  local at = entry[AT]
+  entry[AT] = at + 22
+  return at <= #entry[FRONT] and sub(entry[FRONT], at, at + 21)
 end
 
 -- -- what is known of those to come ---------------------------------------------------------
@@ -139,10 +144,10 @@ local function head_entry(page, member, skip)
   local order, name = sub(member, last - 21, last), sub(member, last + 1)
   local key, task = key_and_task(name)
   return {
-    false, order = order, weight = false, body = false, source = HEADS, line = false,
-    turn = false, served = page.fair and unsorted(sub(member, skip + 1, skip + 8)),
-    name = name, key = key, task = task, field = in_lane(name, bucket_of(page, order)),
-    head = page.fair and sub(member, skip + 1, last) or order, front = '', at = 1, left = false,
+    false, order, false, false, HEADS, false, false,
+    page.fair and unsorted(sub(member, skip + 1, skip + 8)),
+    name, key or false, task or false, in_lane(name, bucket_of(page, order)),
+    page.fair and sub(member, skip + 1, last) or order, '', 1, false,
   }
 end
 
@@ -151,15 +156,15 @@ local function note_heads(walk, found, skip)
   local page, keys, fields, numbers, entries = walk.page, {}, {}, {}, {}
   for i = 1, #found do
     local entry = head_entry(page, found[i], skip)
-    entries[i], keys[i], fields[i] = entry, entry.key or false, entry.field
-    numbers[i] = sub(entry.order, 17)
+    entries[i], keys[i], fields[i] = entry, entry[WHOSE], entry[FIELD]
+    numbers[i] = sub(entry[ORDER], 17)
   end
   look_up_use(page, 'u', keys)
   local kept, read = kept_heads(page, fields), is_sorted(numbers) and fetch or fetch_scattered
   local bodies, first = read('j', numbers), page.head_size + 1
   for i = 1, #found do
     local entry = entries[i]
-    entry.body, entry.front, entry.at = bodies[i], kept[i], first
+    entry[BODY], entry[FRONT], entry[AT] = bodies[i], kept[i], first
   end
   return entries
 end
@@ -168,8 +173,8 @@ end
 local function read_bodies(walk, entry, number)
   local numbers = walk.upcoming
   numbers[#numbers + 1], walk.upcoming = number, {}
-  for at = entry.at or 1, entry.source == HEAD and #entry.front or 0, 22 do
-    numbers[#numbers + 1] = sub(entry.front, at + 16, at + 21)
+  for at = entry[AT] or 1, entry[SOURCE] == HEAD and #entry[FRONT] or 0, 22 do
+    numbers[#numbers + 1] = sub(entry[FRONT], at + 16, at + 21)
   end
   if not is_sorted(numbers) then
     table.sort(numbers)
@@ -180,7 +185,7 @@ local function read_bodies(walk, entry, number)
 end
 
 local function body_of(walk, entry)
-  local number = sub(entry.order, 17)
+  local number = sub(entry[ORDER], 17)
   if not walk.bodies[number] then
     read_bodies(walk, entry, number)
   end
@@ -189,14 +194,14 @@ end
 
 -- The weight of an entry's job, as far as somebody has to know it.
 local function weigh(walk, entry)
-  if entry.source == FREE_LINE then
-    entry.weight = 0
+  if entry[SOURCE] == FREE_LINE then
+    entry[WEIGHT] = 0
   elseif not walk.page.weighs then
-    entry.weight = WHOLE_WEIGHT
+    entry[WEIGHT] = WHOLE_WEIGHT
   else
-    local body = entry.body or body_of(walk, entry)
-    entry.body = body
-    entry.weight = byte(body) == 0 and WHOLE_WEIGHT or head_of(body)[8]
+    local body = entry[BODY] or body_of(walk, entry)
+    entry[BODY] = body
+    entry[WEIGHT] = byte(body) == 0 and WHOLE_WEIGHT or head_of(body)[8]
   end
 end
 
@@ -204,39 +209,36 @@ end
 
 -- Whose turn it is is reckoned with what was taken in this claim.
 local function turn_of(walk, entry)
-  local turn, clock = walk.moved[entry.key or false] or entry.served, walk.clock
+  local turn, clock = walk.moved[entry[WHOSE]] or entry[SERVED], walk.clock
   return turn > clock and turn or clock
 end
 
 -- The lines have their own heap, since all but one of those that left them mostly wait in vain.
 local function add(walk, entry)
-  local page, order = walk.page, entry.order
+  local page, order = walk.page, entry[ORDER]
   local rating = page.ageing and rating_of(page, order) or order
   if not page.fair then
     entry[1] = rating
-  elseif entry.source == FREE_LINE then
+  elseif entry[SOURCE] == FREE_LINE then
     entry[1] = BEFORE_ALL .. rating
   else
-    entry.turn = turn_of(walk, entry)
-    entry[1] = sortable(entry.turn) .. rating
+    entry[TURN] = turn_of(walk, entry)
+    entry[1] = sortable(entry[TURN]) .. rating
   end
-  push(entry.source == HEAD and walk.lanes or walk.fronts, entry)
+  push(entry[SOURCE] == HEAD and walk.lanes or walk.fronts, entry)
 end
 
 -- The next job without a lane, or of weight 0.
 local function go_on_in_line(walk, entry)
-  entry.order = entry.line()
-  if entry.order then
-    entry.weight, entry.body = false, false
+  entry[ORDER] = entry[LINE]()
+  if entry[ORDER] then
+    entry[WEIGHT], entry[BODY] = false, false
     add(walk, entry)
   end
 end
 
 local function line_entry(walk, source, line)
-  return {
-    false, order = false, weight = false, body = false, source = source, line = line,
-    turn = false, served = walk.nobodys,
-  }
+  return {false, false, false, false, source, line, false, walk.nobodys, false, false, false}
 end
 
 local function next_head(walk, line)
@@ -245,34 +247,52 @@ local function next_head(walk, line)
     if not entry then
       return
     end
-    entry.line = line
-    if walk.moved and walk.moved[entry.key or false] then
-      entry.source = HEAD -- its place among the heads is no longer its own
+    entry[LINE] = line
+    if walk.moved and walk.moved[entry[WHOSE]] then
+      entry[SOURCE] = HEAD -- its place among the heads is no longer its own
     end
     add(walk, entry)
-  until entry.source == HEADS
+  until entry[SOURCE] == HEADS
 end
 
 local function go_on_in_lane(walk, entry)
-  if not entry.left then
-    entry.left = true
+  if not entry[LEFT] then
+    entry[LEFT] = true
     walk.left[#walk.left + 1] = entry
   end
-  entry.order, entry.source = next_in_lane(walk.page, entry), HEAD
-  entry.weight, entry.body = false, false
-  if entry.order and due_of(walk.page, entry.order) <= NOW8 then
+  entry[ORDER], entry[SOURCE] = next_in_lane(walk.page, entry), HEAD
+  entry[WEIGHT], entry[BODY] = false, false
+  if entry[ORDER] and due_of(walk.page, entry[ORDER]) <= NOW8 then
     add(walk, entry)
   end
 end
 
 -- -- jobs that are taken ----------------------------------------------------------------------
 
--- taken: how many, and of each its order, its queue's page, its lane (false if it has none), and its
--- body as far as it was read.
-function note_taken(taken, page, order, lane, body)
-  local n = taken.count + 1
-  taken.count, taken.orders[n], taken.pages[n] = n, order, page
-  taken.lanes[n], taken.bodies[n] = lane, body
+-- taken: how many, and of each its number, its queue's page, its limited task or false, and its body
+-- as far as it was read; and who leaves which line.
+function note_taken(taken, page, order, line, member, task, body)
+  local n, leaving = taken.count + 1, taken.leaving[line]
+  if not leaving then
+    leaving, page.changed = {}, true
+    taken.leaving[line] = leaving
+  end
+  leaving[#leaving + 1] = member
+  taken.count, taken.numbers[n], taken.pages[n] = n, sub(order, 17), page
+  taken.tasks[n], taken.bodies[n] = task, body
+end
+
+local function note_started(walk, entry, taken)
+  local page, order, line, member = walk.page, entry[ORDER], walk.page.line, entry[ORDER]
+  if entry[SOURCE] ~= READY then
+    page.laned = page.laned - 1
+    line = page.free_line
+  end
+  if entry[NAME] then
+    line, member = page.lane_line, in_lane(entry[NAME], order)
+  end
+  note_taken(taken, page, order, line, member, entry[TASK], entry[BODY])
+  walk.need.wanted = walk.need.wanted - 1
 end
 
 -- -- walking --------------------------------------------------------------------------------
@@ -334,9 +354,9 @@ end
 -- The foremost one's key has had a turn meanwhile, with a job of another rank or task.
 local function put_back(walk)
   local entry = pop(walk.first)
-  local line = entry.source == HEADS and entry.line
+  local line = entry[SOURCE] == HEADS and entry[LINE]
   if line then
-    entry.source = HEAD
+    entry[SOURCE] = HEAD
     next_head(walk, line)
   end
   add(walk, entry)
@@ -346,7 +366,7 @@ end
 local function only_free(heap)
   local free = {}
   for _, entry in ipairs(heap) do
-    if entry.source == FREE_LINE then
+    if entry[SOURCE] == FREE_LINE then
       push(free, entry)
     end
   end
@@ -355,7 +375,7 @@ end
 
 -- Lets those come to the fore who were behind, as far as somebody is wanted.
 local function go_on(walk, entry, barred)
-  local source, line, wanted = entry.source, entry.line, walk.need.wanted > 0
+  local source, line, wanted = entry[SOURCE], entry[LINE], walk.need.wanted > 0
   if source == READY or source == FREE_LINE then
     if wanted then
       go_on_in_line(walk, entry)
@@ -372,8 +392,8 @@ end
 
 local function pass_over(walk, barred)
   local entry = pop(walk.first)
-  if barred == KEY_FULL and not walk.is_full[entry.name] then
-    walk.is_full[entry.name] = true
+  if barred == KEY_FULL and not walk.is_full[entry[NAME]] then
+    walk.is_full[entry[NAME]] = true
     walk.full[#walk.full + 1] = entry
   elseif barred == SHARE_FULL then
     walk.aside[#walk.aside + 1] = entry
@@ -391,15 +411,15 @@ function foremost(walk)
     local entry = walk.first[1]
     if not entry then
       return nil
-    elseif entry.turn and turn_of(walk, entry) ~= entry.turn then
+    elseif entry[TURN] and turn_of(walk, entry) ~= entry[TURN] then
       put_back(walk)
     else
-      if not entry.weight then
+      if not entry[WEIGHT] then
         weigh(walk, entry)
       end
-      local barred = bars(walk.door, entry, walk.lent)
+      local barred = bars(walk.door, entry[NAME], entry[WHOSE], entry[TASK], entry[WEIGHT], walk.lent)
       if not barred then
-        return entry.order
+        return entry[ORDER]
       end
       pass_over(walk, barred)
     end
@@ -407,24 +427,22 @@ function foremost(walk)
 end
 
 local function take_turn(walk, entry)
-  local turns = entry.key and walk.page.rules.turns
-  local turns_each = turns and turns[entry.key] or WHOLE_WEIGHT
-  walk.clock = entry.turn
-  walk.moved[entry.key or false] = entry.turn + math.floor(entry.weight * WHOLE_WEIGHT / turns_each)
+  local turns = entry[WHOSE] and walk.page.rules.turns
+  local turns_each = turns and turns[entry[WHOSE]] or WHOLE_WEIGHT
+  walk.clock = entry[TURN]
+  walk.moved[entry[WHOSE]] = entry[TURN] + math.floor(entry[WEIGHT] * WHOLE_WEIGHT / turns_each)
 end
 
 -- May the foremost one start? Then it is noted. It leaves the line, whatever the answer.
 function let_in_foremost(walk, taken)
   local entry = pop(walk.first)
-  if not lets_in(walk.door, entry) then
+  if not lets_in(walk.door, entry[WHOSE], entry[TASK], entry[WEIGHT]) then
     return false -- nobody comes behind it but those who wait for no room
   end
-  if entry.turn then
+  if entry[TURN] then
     take_turn(walk, entry)
   end
-  local lane = entry.name and entry or entry.source == FREE_LINE and FREE_LANE
-  note_taken(taken, walk.page, entry.order, lane, entry.body)
-  walk.need.wanted = walk.need.wanted - 1
+  note_started(walk, entry, taken)
   go_on(walk, entry)
   return true
 end
@@ -433,8 +451,42 @@ end
 function set_out_again(walk)
   walk.fronts, walk.lanes, walk.lent, walk.stopped = {}, {}, true, false
   for _, entry in ipairs(walk.aside) do
-    entry.source = HEAD
+    entry[SOURCE] = HEAD
     add(walk, entry)
   end
   walk.aside = {}
+end
+
+-- Those who left their lanes make those foremost who came next. Returns the names of the lanes.
+local function move_up(walk)
+  local page, changes, n, settled = walk.page, {}, 0, {}
+  for _, entry in ipairs(walk.left) do
+    local order, name = entry[ORDER], entry[NAME]
+    local head = order and head_for(page, name, order)
+    changes[n + 1], changes[n + 2], changes[n + 3] = name, entry[FIELD], entry[FORMER]
+    changes[n + 4], changes[n + 5] = head, head and head .. sub(entry[FRONT], entry[AT])
+    settled[name], n = true, n + 5
+  end
+  rewrite_heads(page, changes)
+  return settled
+end
+
+-- Those who had a turn go back, and their lanes move up.
+function leave_lanes(walk)
+  local page, moved = walk.page, walk.moved
+  if moved then
+    remember_turns(page, walk.clock, moved)
+  end
+  local settled = move_up(walk)
+  if moved then
+    settle_wholly(page, others_of(page, moved, settled))
+  end
+end
+
+-- Whoever found no room is not looked at until there may be some.
+function shut_lanes(walk)
+  for _, entry in ipairs(walk.full) do
+    local name = entry[NAME]
+    shut_lane(walk.page, name, entry[ORDER], walk.door.opens_at[name])
+  end
 end
