@@ -70,7 +70,7 @@ def _expected(jobs: list[Job], settings: Settings) -> dict[str, Any]:
         for name in names_held(job):
             bucket, text = name_in_store(name)
             expected[f"n:{bucket}"][text.encode()] = number
-        if job.key is not None and load(job) and _by_key(settings[job.queue]):
+        if job.key is not None and load(job) and _limits_units_of_keys(settings[job.queue]):
             used[f"u:{job.queue}"][job.key.encode()] += load(job)
         if settings[job.queue].limits_task(job.name) and load(job):
             used[f"v:{job.queue}"][job.name.encode()] += load(job)
@@ -81,8 +81,12 @@ def _expected(jobs: list[Job], settings: Settings) -> dict[str, Any]:
 
 def _by_key(settings: QueueSettings) -> bool:
     """Is anything said about keys?"""
-    limits = settings.key_capacity or settings.keys or settings.shares
-    return bool(limits or settings.key_rate or settings.key_rates or settings.fair)
+    rates = settings.key_rate or settings.key_rates
+    return bool(_limits_units_of_keys(settings) or rates or settings.fair)
+
+
+def _limits_units_of_keys(settings: QueueSettings) -> bool:
+    return bool(settings.key_capacity or settings.keys or settings.shares)
 
 
 def _members(store: RedisStore) -> dict[str, Any]:

@@ -5,8 +5,8 @@
 -- and its jobs live in another partition), 0 to 5 jobs by state, u units in use, n queued jobs that
 -- have a lane, b the rank of all that ever had one since there were none (* if it is not the same),
 -- t the number of the key whose turn was last, w when a rate opens that refused some.
--- T:u:<queue> has the units in use by key if anything is said about keys, T:v:<queue> those by
--- task, of tasks with a limit.
+-- T:u:<queue> has the units in use by key if those are limited, T:v:<queue> those by task, of tasks
+-- with a limit.
 -- T:i:<queue> names the queues within this one, with the units each has in use. T:queues names all
 -- queues, T:lines those with queued jobs. A page is read once and written once in a call.
 --
@@ -37,6 +37,7 @@ local function obey(page, rules)
   -- Where nothing is said about keys nobody needs to know who has which.
   page.by_key = page.key_capacity or next(page.keys) ~= nil or rules.key_rate or rules.key_rates
     or rules.lent or rules.fair or false
+  page.counts_keys = page.key_capacity or next(page.keys) ~= nil or rules.lent or false
   page.head_size = rules.fair and 52 or 22
   -- Lanes of these sleep until a moment: there may be nothing due in them, or their rate says so.
   page.dozes = rules.fair or rules.key_rate or rules.key_rates
@@ -133,7 +134,8 @@ local function look_up_use(page, kind, names)
 end
 
 local function use(page, kind, name, units)
-  page.in_use[kind][name] = in_use(page, kind, name) + units
+  local known = page.in_use[kind]
+  known[name] = (known[name] or in_use(page, kind, name)) + units
   page.moved[kind][name], page.changed = true, true
 end
 
@@ -171,12 +173,14 @@ local function burden(page, units)
   end
 end
 
--- The same for those of a key, of which somebody keeps count if anything is said about keys.
+-- The same for those of a key.
 local function burden_key(page, key, units)
-  if units ~= 0 and page.by_key then
-    local known = page.in_use.u
-    known[key] = (known[key] or in_use(page, 'u', key)) + units
-    page.opened[key], page.moved.u[key] = true, true
+  if units == 0 or not page.by_key then
+    return
+  end
+  page.opened[key] = true
+  if page.counts_keys then
+    use(page, 'u', key, units)
   end
 end
 

@@ -36,6 +36,7 @@ function door_of(doors, queue)
     local page = known_page(queue)
     local capacity, rate = page and page.capacity, page and page.rules.rate
     door = {page = page, shut = {}, opens_at = {}, beyond = {}, flows = {}}
+    door.minds_keys = page and (page.counts_keys or page.rules.key_rate or page.rules.key_rates)
     door.own = {limit = {
       capacity = capacity, used = capacity and in_use_within(queue) or 0,
       flow = rate and flow_of(queue, '', rate),
@@ -49,7 +50,9 @@ end
 local function flow_of_key(door, key)
   local rules = door.page.rules
   local rate = rules.key_rates and rules.key_rates[key] or rules.key_rate
-  if rate and not door.flows[key] then
+  if not rate then
+    return nil
+  elseif not door.flows[key] then
     door.flows[key] = flow_of(door.page.queue, '=' .. key, rate)
   end
   return door.flows[key]
@@ -67,14 +70,17 @@ end
 
 local function key_refuses(door, name, key, weight)
   local page = door.page
-  if not fits(in_use(page, 'u', key), weight, page.keys[key] or page.key_capacity) then
+  if page.counts_keys
+    and not fits(in_use(page, 'u', key), weight, page.keys[key] or page.key_capacity) then
     door.shut[name] = true
-  else
-    local flow = flow_of_key(door, key)
-    local opens_at = flow and free_at(flow, weight)
-    door.shut[name], door.opens_at[name] = opens_at and true, opens_at
+    return true
   end
-  return door.shut[name]
+  local flow = flow_of_key(door, key)
+  local opens_at = flow and free_at(flow, weight)
+  if opens_at then
+    door.shut[name], door.opens_at[name] = true, opens_at
+  end
+  return opens_at
 end
 
 local function gate_of_task(door, task)
@@ -107,7 +113,7 @@ function bars(door, name, key, task, weight, lent)
   if of_task and of_task.shut then
     return TASK_FULL
   end
-  if key then
+  if key and door.minds_keys then
     if door.shut[name] then
       return KEY_FULL
     elseif not lent and is_beyond(door, name, key, weight) then

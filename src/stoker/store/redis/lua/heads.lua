@@ -49,44 +49,42 @@ local function line_of_heads(page, task)
   return page.head_line, ''
 end
 
--- What is to be taken out of a line of heads, and to be put into it.
-local function moves_in(moves, line)
-  local found = moves[line]
-  if not found then
-    found = {gone = {}, come = {}}
-    moves[line] = found
+-- changes: who leaves the lines of heads and who enters them, by line, and what is kept of lanes from
+-- now on. This one is of a lane and bucket: its head before and after, or false, and what is kept.
+local function note_change(page, changes, name, field, before, head, kept)
+  local _, task = key_and_task(name)
+  local line, prefix = line_of_heads(page, task)
+  if before ~= head then
+    local gone, come = changes.gone[line], changes.come[line]
+    if not gone then
+      gone, come = {}, {}
+      changes.gone[line], changes.come[line] = gone, come
+    end
+    gone[#gone + 1] = before and prefix .. before .. name or nil
+    if head then
+      local n = #come
+      come[n + 1], come[n + 2] = '0', prefix .. head .. name
+    end
   end
-  return found.gone, found.come
+  if kept then
+    local set, n = changes.set, #changes.set
+    set[n + 1], set[n + 2] = field, kept
+  else
+    changes.cleared[#changes.cleared + 1] = field
+  end
 end
 
--- changes: name of the lane, field, head before or false, head from now on or false, that head with
--- its followers or false, ... one after the other.
+local function no_changes()
+  return {gone = {}, come = {}, set = {}, cleared = {}}
+end
+
 local function rewrite_heads(page, changes)
-  local moves, set, cleared, n = {}, {}, {}, 0
-  for i = 1, #changes, 5 do
-    local name, before, head = changes[i], changes[i + 2], changes[i + 3]
-    local _, task = key_and_task(name)
-    local line, prefix = line_of_heads(page, task)
-    if before ~= head then
-      local gone, come = moves_in(moves, line)
-      gone[#gone + 1] = before and prefix .. before .. name or nil
-      if head then
-        local m = #come
-        come[m + 1], come[m + 2] = '0', prefix .. head .. name
-      end
-    end
-    if head then
-      set[n + 1], set[n + 2], n = changes[i + 1], changes[i + 4], n + 2
-    else
-      cleared[#cleared + 1] = changes[i + 1]
-    end
+  for line, members in pairs(changes.gone) do
+    call_many('ZREM', line, members, 1)
+    call_many('ZADD', line, changes.come[line], 2)
   end
-  for line, moved in pairs(moves) do
-    call_many('ZREM', line, moved.gone, 1)
-    call_many('ZADD', line, moved.come, 2)
-  end
-  call_many('HSET', T .. ':o:' .. page.queue, set, 2)
-  call_many('HDEL', T .. ':o:' .. page.queue, cleared, 1)
+  call_many('HSET', T .. ':o:' .. page.queue, changes.set, 2)
+  call_many('HDEL', T .. ':o:' .. page.queue, changes.cleared, 1)
 end
 
 -- What is to stand in the line of heads for a job; false if its lane is to sleep until it is due.
@@ -127,9 +125,7 @@ local function change_head(page, changes, name, field, kept, order, followers)
   local head = order and head_for(page, name, order)
   local news = head and head .. followers
   if news ~= kept then
-    local n = #changes
-    changes[n + 1], changes[n + 2], changes[n + 3], changes[n + 4], changes[n + 5]
-      = name, field, kept and sub(kept, 1, page.head_size), head, news
+    note_change(page, changes, name, field, kept and sub(kept, 1, page.head_size), head, news)
   end
 end
 
@@ -167,7 +163,7 @@ end
 
 -- All buckets of these lanes, in which nobody has moved.
 local function settle_wholly(page, lanes)
-  local names, fields, orders, changes = {}, {}, {}, {}
+  local names, fields, orders, changes = {}, {}, {}, no_changes()
   for _, name in ipairs(lanes) do
     each_bucket(page, name, '', function(bucket, order)
       local n = #names + 1
@@ -206,15 +202,13 @@ end
 -- time stands against it, it is asked again then.
 local function shut_lane(page, name, order, opens_at)
   call('SADD', T .. ':z:' .. page.queue, name)
-  local rating, changes = rating_of(page, order), {}
+  local rating, changes = rating_of(page, order), no_changes()
   each_bucket(page, name, page.ageing and '' or bucket_of(page, order), function(bucket)
     local field = in_lane(name, bucket)
     local kept = call('HGET', T .. ':o:' .. page.queue, field)
     local head = kept and sub(kept, 1, page.head_size)
     if head and rating_of(page, sub(head, -22)) >= rating then
-      local n = #changes
-      changes[n + 1], changes[n + 2], changes[n + 3], changes[n + 4], changes[n + 5]
-        = name, field, head, false, false
+      note_change(page, changes, name, field, head, false, false)
     end
   end)
   rewrite_heads(page, changes)
@@ -235,7 +229,7 @@ local function wake_lanes(page)
 end
 
 local function settle_moved(page)
-  local names, fields, joined, changes = {}, {}, {}, {}
+  local names, fields, joined, changes = {}, {}, {}, no_changes()
   for name, buckets in pairs(page.lanes) do
     for bucket, order in pairs(buckets) do
       local n = #names + 1
@@ -293,13 +287,11 @@ local function level_heads(page, task)
   local line, prefix = line_of_heads(page, task)
   local members = call('ZRANGEBYLEX', line, '[' .. prefix .. sortable(1),
     '(' .. prefix .. sortable(page.clock))
-  local changes = {}
-  for i, member in ipairs(members) do
+  local changes = no_changes()
+  for _, member in ipairs(members) do
     local head, name = sub(member, #prefix + 1, #prefix + 52), sub(member, #prefix + 53)
-    local level = sortable(0) .. sub(head, 9)
-    changes[5 * i - 4], changes[5 * i - 2] = name, head
-    changes[5 * i - 3] = in_lane(name, bucket_of(page, sub(head, -22)))
-    changes[5 * i - 1], changes[5 * i] = level, level
+    local field, level = in_lane(name, bucket_of(page, sub(head, -22))), sortable(0) .. sub(head, 9)
+    note_change(page, changes, name, field, head, level, level)
   end
   rewrite_heads(page, changes)
 end
@@ -311,18 +303,15 @@ local function level_turns(page)
   end
 end
 
--- The lanes of those who have had their turns that are not settled in any case.
-local function others_of(page, moved, settled)
+-- All lanes of those who have had their turns, as far as there may be more than one of each.
+local function lanes_of(page, moved)
   local lanes = {}
-  if page.rank ~= MIXED and #page.tasks == 0 then
-    return lanes
-  end
-  for key in pairs(moved) do
-    each_lane(page, key, function(name)
-      if page.rank == MIXED or not settled[name] then
+  if page.rank == MIXED or #page.tasks > 0 then
+    for key in pairs(moved) do
+      each_lane(page, key, function(name)
         lanes[#lanes + 1] = name
-      end
-    end)
+      end)
+    end
   end
   return lanes
 end

@@ -42,7 +42,9 @@ end
 local function hold(page, key, units, numbers, tasks)
   burden(page, units * #numbers)
   if type(key) == 'table' and page.by_key then
-    look_up_use(page, 'u', key)
+    if page.counts_keys then
+      look_up_use(page, 'u', key)
+    end
     for i = 1, #numbers do
       if key[i] then
         burden_key(page, key[i], units)

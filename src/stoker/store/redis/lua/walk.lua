@@ -159,7 +159,9 @@ local function note_heads(walk, found, skip)
     entries[i], keys[i], fields[i] = entry, entry[WHOSE], entry[FIELD]
     numbers[i] = sub(entry[ORDER], 17)
   end
-  look_up_use(page, 'u', keys)
+  if page.counts_keys then
+    look_up_use(page, 'u', keys)
+  end
   local kept, read = kept_heads(page, fields), is_sorted(numbers) and fetch or fetch_scattered
   local bodies, first = read('j', numbers), page.head_size + 1
   for i = 1, #found do
@@ -457,18 +459,18 @@ function set_out_again(walk)
   walk.aside = {}
 end
 
--- Those who left their lanes make those foremost who came next. Returns the names of the lanes.
+-- Those are foremost now who came next.
 local function move_up(walk)
-  local page, changes, n, settled = walk.page, {}, 0, {}
+  local page, changes = walk.page, no_changes()
   for _, entry in ipairs(walk.left) do
-    local order, name = entry[ORDER], entry[NAME]
+    local order, name, kept = entry[ORDER], entry[NAME], false
     local head = order and head_for(page, name, order)
-    changes[n + 1], changes[n + 2], changes[n + 3] = name, entry[FIELD], entry[FORMER]
-    changes[n + 4], changes[n + 5] = head, head and head .. sub(entry[FRONT], entry[AT])
-    settled[name], n = true, n + 5
+    if head then
+      kept = head == order and sub(entry[FRONT], entry[AT] - 22) or head .. sub(entry[FRONT], entry[AT])
+    end
+    note_change(page, changes, name, entry[FIELD], entry[FORMER], head, kept)
   end
   rewrite_heads(page, changes)
-  return settled
 end
 
 -- Those who had a turn go back, and their lanes move up.
@@ -477,9 +479,9 @@ function leave_lanes(walk)
   if moved then
     remember_turns(page, walk.clock, moved)
   end
-  local settled = move_up(walk)
+  move_up(walk)
   if moved then
-    settle_wholly(page, others_of(page, moved, settled))
+    settle_wholly(page, lanes_of(page, moved))
   end
 end
 
