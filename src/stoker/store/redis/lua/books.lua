@@ -128,7 +128,9 @@ local function look_up_use(page, kind, names)
     local last = math.min(at + MOST_ARGUMENTS - 1, #unknown)
     local found = call('HMGET', T .. ':' .. kind .. ':' .. page.queue, spread(unknown, at, last))
     for i = 1, #found do
-      known[unknown[at + i - 1]] = tonumber(found[i] or '0')
+      if found[i] then
+        known[unknown[at + i - 1]] = tonumber(found[i])
+      end
     end
   end
 end

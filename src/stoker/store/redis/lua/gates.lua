@@ -13,6 +13,9 @@ end
 
 local function refuses(gate, weight)
   local limit = gate.limit
+  if not limit.capacity and not limit.flow then
+    return false
+  end
   if not fits(limit.used, weight, limit.capacity) then
     gate.shut = true
   elseif limit.flow then
@@ -36,7 +39,8 @@ function door_of(doors, queue)
     local page = known_page(queue)
     local capacity, rate = page and page.capacity, page and page.rules.rate
     door = {page = page, shut = {}, opens_at = {}, beyond = {}, flows = {}}
-    door.minds_keys = page and (page.counts_keys or page.rules.key_rate or page.rules.key_rates)
+    door.rates_keys = page and (page.rules.key_rate or page.rules.key_rates)
+    door.minds_keys = page and (page.counts_keys or door.rates_keys)
     door.own = {limit = {
       capacity = capacity, used = capacity and in_use_within(queue) or 0,
       flow = rate and flow_of(queue, '', rate),
@@ -58,10 +62,9 @@ local function flow_of_key(door, key)
   return door.flows[key]
 end
 
--- Has the key more than its share?
+-- Would the key have more than its share? It is not asked again.
 local function is_beyond(door, name, key, weight)
-  local lent = door.page.rules.lent
-  local share = lent and lent[key]
+  local share = door.page.rules.lent[key]
   if share and not fits(in_use(door.page, 'u', key), weight, share) then
     door.beyond[name] = true
   end
@@ -75,7 +78,7 @@ local function key_refuses(door, name, key, weight)
     door.shut[name] = true
     return true
   end
-  local flow = flow_of_key(door, key)
+  local flow = door.rates_keys and flow_of_key(door, key)
   local opens_at = flow and free_at(flow, weight)
   if opens_at then
     door.shut[name], door.opens_at[name] = true, opens_at
@@ -116,7 +119,7 @@ function bars(door, name, key, task, weight, lent)
   if key and door.minds_keys then
     if door.shut[name] then
       return KEY_FULL
-    elseif not lent and is_beyond(door, name, key, weight) then
+    elseif door.page.rules.lent and not lent and is_beyond(door, name, key, weight) then
       return SHARE_FULL
     elseif key_refuses(door, name, key, weight) then
       return KEY_FULL

@@ -165,8 +165,9 @@ local function note_heads(walk, found, skip)
   local kept, read = kept_heads(page, fields), is_sorted(numbers) and fetch or fetch_scattered
   local bodies, first = read('j', numbers), page.head_size + 1
   for i = 1, #found do
-    local entry = entries[i]
-    entry[BODY], entry[FRONT], entry[AT] = bodies[i], kept[i], first
+    local entry, body = entries[i], bodies[i]
+    entry[BODY], entry[FRONT], entry[AT] = body, kept[i], first
+    entry[WEIGHT] = byte(body) == 0 and WHOLE_WEIGHT
   end
   return entries
 end
@@ -280,8 +281,8 @@ function note_taken(taken, page, order, line, member, task, body)
     taken.leaving[line] = leaving
   end
   leaving[#leaving + 1] = member
-  taken.count, taken.numbers[n], taken.pages[n] = n, sub(order, 17), page
-  taken.tasks[n], taken.bodies[n] = task, body
+  taken.numbers[n], taken.pages[n], taken.tasks[n], taken.bodies[n] = sub(order, 17), page, task, body
+  taken.count = n
 end
 
 local function note_started(walk, entry, taken)
