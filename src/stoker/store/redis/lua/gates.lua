@@ -80,10 +80,11 @@ local function key_refuses(door, name, key, weight)
   end
   local flow = door.rates_keys and flow_of_key(door, key)
   local opens_at = flow and free_at(flow, weight)
-  if opens_at then
-    door.shut[name], door.opens_at[name] = true, opens_at
+  if not opens_at then
+    return false
   end
-  return opens_at
+  door.shut[name], door.opens_at[name] = true, opens_at
+  return true
 end
 
 local function gate_of_task(door, task)
