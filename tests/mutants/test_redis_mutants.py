@@ -97,7 +97,7 @@ MUTANTS = {
         ".. (progress or NO_PROGRESS)\n        .. (own_rest",
     ),
     "jobs start before they are due": Mutant(
-        "sub(member, skip + 9, skip + 16) <= NOW8 then", "true then"
+        "if sub(found[i], skip + 9, skip + 16) > NOW8 then", "if false then"
     ),
     "a full key lets more in": Mutant(
         "elseif key_refuses(door, name, key, weight) then", "elseif false then"

@@ -17,95 +17,18 @@ local ORDER, WEIGHT, BODY, SOURCE, LINE, TURN, SERVED = 2, 3, 4, 5, 6, 7, 8
 local NAME, WHOSE, TASK, FIELD, FORMER, FRONT, AT, LEFT = 9, 10, 11, 12, 13, 14, 15, 16
 local BEFORE_ALL = rep('\0', 8)
 local AHEAD = 8 -- followers that are looked up at once
-local MOST_AT_ONCE = 256
-STEP = 32 -- members of a line read first, where it is not known how many are wanted
 
 -- -- lines ----------------------------------------------------------------------------------
-
--- How many members to read the next time, where so many are wanted at most.
-local function portions(need)
-  local step = need.step
-  return function()
-    local size = math.max(math.min(step, need.wanted), 1)
-    step = math.min(2 * step, MOST_AT_ONCE)
-    return size
-  end
-end
-
--- The members of a line that begin alike, from one bound to another, a portion at a time; or what
--- `note` makes of them.
-local function members(name, prefix, from, to, need, note)
-  local found, shown, at, portion = NONE, NONE, 0, portions(need)
-  from, to = '[' .. prefix .. from, '[' .. prefix .. to .. HIGH
-  return function()
-    at = at + 1
-    if not found[at] and from then
-      local size = portion()
-      found, at = call('ZRANGEBYLEX', name, from, to, 'LIMIT', 0, size), 1
-      from = #found == size and '(' .. found[size]
-      shown = note and note(found, #prefix) or found
-    end
-    return shown[at]
-  end
-end
-
--- The due members of a line, in its order. A member begins with an order.
-function due_members(page, name, prefix, need, note)
-  if page.time_first then
-    return members(name, prefix, '', NOW8, need, note)
-  end
-  local found, shown, at, done, skip, portion = NONE, NONE, 0, false, #prefix, portions(need)
-  local from, to = '[' .. prefix, prefix == '' and '+' or '[' .. prefix .. HIGH
-  return function()
-    while true do
-      at = at + 1
-      local member = found[at]
-      if not member then
-        if done then
-          return nil
-        end
-        local size = portion()
-        found, at = call('ZRANGEBYLEX', name, from, to, 'LIMIT', 0, size), 0
-        done = #found < size
-        if not done then
-          from = '(' .. found[#found]
-        end
-        shown = note and note(found, skip) or found
-      elseif sub(member, skip + 9, skip + 16) <= NOW8 then
-        return shown[at]
-      else
-        -- Nothing behind it is due in this rank: on to the next one.
-        from, found, at, done = '(' .. sub(member, 1, skip + 8) .. HIGH, NONE, 0, false
-      end
-    end
-  end
-end
-
--- The due members of a line as one or more lines in the queue's order.
-local function lines_in(page, name, prefix, need, note)
-  if not page.ageing then
-    return {due_members(page, name, prefix, need, note)}
-  end
-  local lines, from, to = {}, '[' .. prefix, prefix == '' and '+' or '[' .. prefix .. HIGH
-  while true do
-    local first = call('ZRANGEBYLEX', name, from, to, 'LIMIT', 0, 1)[1]
-    if not first then
-      return lines
-    end
-    local rank = sub(first, #prefix + 1, #prefix + 8)
-    lines[#lines + 1] = members(name, prefix, rank, rank .. NOW8, need, note)
-    from = '(' .. prefix .. rank .. HIGH
-  end
-end
 
 local function lines_of_heads(walk, task)
   local page = walk.page
   local name, prefix = line_of_heads(page, task)
   if page.fair then
-    local nobody_behind, clock = sortable(0), sortable(page.clock)
-    local lines = {members(name, prefix, clock, '', walk.need, walk.note_heads)}
+    local clock = sortable(page.clock)
+    local lines = {members_between(name, prefix, clock, '', walk.need, walk.note_heads)}
     if page.clock > 0 then
-      lines[2] = members(name, prefix, nobody_behind, nobody_behind, walk.need, walk.note_heads)
+      local from = sortable(0)
+      lines[2] = members_between(name, prefix, from, from, walk.need, walk.note_heads)
     end
     return lines
   end
