@@ -122,9 +122,7 @@ MUTANTS = {
     "who waits stays in its lane when its task gets a limit": Mutant(
         "    change_lanes(page)\n", ""
     ),
-    "what started is not remembered": Mutant(
-        "if flow and flow.moved then", "if false then"
-    ),
+    "what started is not remembered": Mutant("if flow and flow.moved then", "if false then"),
     "a rate lets all in": Mutant("for age = flow.kept, 1, -1 do", "for age = 0, 1, -1 do"),
     "a bucket has no bottom": Mutant("return at > NOW and at or nil", "return nil", BUCKET),
     "a slice of time never passes": Mutant(
@@ -170,9 +168,7 @@ MUTANTS = {
     ),
     "deadlines are ignored": Mutant("if visibility and not stays then", "if false then"),
     "leases that stay are bound to sessions": Mutant("not stays and claim[5] or ''", "claim[5]"),
-    "a lane's head is not looked up again": Mutant(
-        "if news ~= kept then", "if not kept then"
-    ),
+    "a lane's head is not looked up again": Mutant("if news ~= kept then", "if not kept then"),
     "who joins before those known to follow a head is overlooked": Mutant(
         "elseif joined > sub(kept, -22) then",
         "elseif joined > sub(kept, page.head_size - 21, page.head_size) then",

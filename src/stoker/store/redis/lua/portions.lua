@@ -5,7 +5,7 @@
 -- else: `note` is given the members, and how many bytes stand before an order in them.
 
 STEP = 32 -- to read first, where it is not known how many will do
-local MOST_AT_ONCE = 256
+local MOST_AT_ONCE = 128
 
 -- read(from, size): some members, and where to go on, or false if there are no more.
 local function in_portions(read, from, need, note, skip)
