@@ -20,6 +20,7 @@ from stoker.store.twins import names_held
 _FIXED = ("id", "meta", "queues", "lines", "notes", "fading", "sessions", "locks", "b")
 _OWN_TERMS = ("q", "j", "l", "h", "g", "o", "z", "d", "p", "a", "holders")
 _ORDER = 22
+_FAIR_HEAD = 8 + 2 * _ORDER
 
 Settings = dict[str, QueueSettings]
 
@@ -69,7 +70,7 @@ def _expected(jobs: list[Job], settings: Settings) -> dict[str, Any]:
         for name in names_held(job):
             bucket, text = name_in_store(name)
             expected[f"n:{bucket}"][text.encode()] = number
-        if job.key is not None and load(job) and _by_key(settings[job.queue]):
+        if job.key is not None and load(job) and _limits_units_of_keys(settings[job.queue]):
             used[f"u:{job.queue}"][job.key.encode()] += load(job)
         if settings[job.queue].limits_task(job.name) and load(job):
             used[f"v:{job.queue}"][job.name.encode()] += load(job)
@@ -80,8 +81,12 @@ def _expected(jobs: list[Job], settings: Settings) -> dict[str, Any]:
 
 def _by_key(settings: QueueSettings) -> bool:
     """Is anything said about keys?"""
-    limits = settings.key_capacity or settings.keys or settings.shares
-    return bool(limits or settings.key_rate or settings.key_rates or settings.fair)
+    rates = settings.key_rate or settings.key_rates
+    return bool(_limits_units_of_keys(settings) or rates or settings.fair)
+
+
+def _limits_units_of_keys(settings: QueueSettings) -> bool:
+    return bool(settings.key_capacity or settings.keys or settings.shares)
 
 
 def _members(store: RedisStore) -> dict[str, Any]:
@@ -115,26 +120,28 @@ def _in_line(job: Job, settings: QueueSettings) -> tuple[str, bytes]:
 
 def _assert_heads(kept: dict[str, Any], queue: str, settings: QueueSettings) -> None:
     """The line of heads has the first of every lane and bucket, unless the lane is shut, or sleeps
-    in a fair queue until something in it is due."""
-    firsts: dict[bytes, bytes] = {}
+    in a fair queue until something in it is due. Who is known to follow a head comes next."""
+    orders: dict[bytes, bytes] = defaultdict(bytes)
     for member in sorted(kept.get(f"k:{queue}", ())):
         length = 4 + int.from_bytes(member[:4], "big")
         order = member[length:]
         bucket = b"" if settings.order is Order.TIME_RANK else order[:8]
-        firsts.setdefault(member[:length] + bucket, order)
-    heads = {field: head[-_ORDER:] for field, head in kept.get(f"o:{queue}", {}).items()}
-    assert heads.items() <= firsts.items()
-    names = {field: field[4 : 4 + int.from_bytes(field[:4], "big")] for field in firsts}
+        orders[member[:length] + bucket] += order
+    size = _FAIR_HEAD if settings.fair else _ORDER
+    known = kept.get(f"o:{queue}", {})
+    for field, head in known.items():
+        assert orders[field].startswith(head[size - _ORDER :])
+    names = {field: field[4 : 4 + int.from_bytes(field[:4], "big")] for field in orders}
     shut, asleep = kept.get(f"z:{queue}", set()), kept.get(f"d:{queue}", {})
-    for field in firsts.keys() - heads.keys():
+    for field in orders.keys() - known.keys():
         sleeps = settings.fair and asleep.get(names[field], math.inf) <= _due(
-            firsts[field], settings
+            orders[field][:_ORDER], settings
         )
         assert names[field] in shut or sleeps
     in_line: dict[str, set[bytes]] = defaultdict(set)
-    for field, head in kept.get(f"o:{queue}", {}).items():
+    for field, head in known.items():
         line, prefix = _line_of_heads(names[field])
-        in_line[line].add(prefix + head + names[field])
+        in_line[line].add(prefix + head[:size] + names[field])
         if settings.fair:
             _assert_turn(kept, queue, names[field], unsorted(head[:8]))
     for line in ("h", "g"):

@@ -45,6 +45,7 @@ SHARED = dict.fromkeys(
 )
 BUCKET = dict.fromkeys(QUEUES, QueueSettings(rate=parse_rate("1 per 2s, burst 3")))
 BY_KEY = dict.fromkeys(QUEUES, QueueSettings(key_rate=parse_rate("2 per 5s")))
+KEYED = dict.fromkeys(QUEUES, QueueSettings(key_capacity=4))
 FAIR = dict.fromkeys(QUEUES, QueueSettings(fair=True, key_capacity=2))
 FAIR_TASKS = dict.fromkeys(QUEUES, QueueSettings(fair=True, tasks={"n": 5}))
 
@@ -75,7 +76,7 @@ MUTANTS = {
         "page.used = page.used + units", "page.used = page.used + math.max(units, 0)"
     ),
     "a key's use is forgotten": Mutant(
-        "if key and units ~= 0 and page.by_key then", "if key and units > 0 and page.by_key then"
+        "if units == 0 or not page.by_key then", "if units <= 0 or not page.by_key then"
     ),
     "indexes are not cleared": Mutant("unmark(stand[MARKS], numbers)", ""),
     "a lease that was prolonged ends as before": Mutant(
@@ -96,9 +97,11 @@ MUTANTS = {
         ".. (progress or NO_PROGRESS)\n        .. (own_rest",
     ),
     "jobs start before they are due": Mutant(
-        "sub(member, skip + 9, skip + 16) <= NOW8 then", "true then"
+        "if sub(found[i], skip + 9, skip + 16) > NOW8 then", "if false then"
     ),
-    "a full key lets more in": Mutant("elseif refuses(of_key, weight) then", "elseif false then"),
+    "a full key lets more in": Mutant(
+        "elseif key_refuses(door, name, key, weight) then", "elseif false then"
+    ),
     "a full task lets more in": Mutant(
         "of_task and refuses(of_task, weight) and TASK_FULL or nil", "nil"
     ),
@@ -119,9 +122,7 @@ MUTANTS = {
     "who waits stays in its lane when its task gets a limit": Mutant(
         "    change_lanes(page)\n", ""
     ),
-    "what started is not remembered": Mutant(
-        "if limit.flow and limit.flow.moved then", "if false then"
-    ),
+    "what started is not remembered": Mutant("if flow and flow.moved then", "if false then"),
     "a rate lets all in": Mutant("for age = flow.kept, 1, -1 do", "for age = 0, 1, -1 do"),
     "a bucket has no bottom": Mutant("return at > NOW and at or nil", "return nil", BUCKET),
     "a slice of time never passes": Mutant(
@@ -131,25 +132,27 @@ MUTANTS = {
     "nobody wakes a lane when its rate opens": Mutant(
         "  if opens_at then\n", "  if false then\n", BY_KEY
     ),
-    "shares do not count": Mutant("of_key.limit.share and not lent and", "false and", SHARED),
-    "shares are not lent": Mutant("if #aside > 0 and #taken < limit then", "if false then", SHARED),
-    "nobody takes turns": Mutant("entry.turn + math.floor(", "entry.turn + 0 * math.floor("),
+    "shares do not count": Mutant("door.page.rules.lent and not lent and", "false and", SHARED),
+    "shares are not lent": Mutant(
+        "if #aside > 0 and taken.count < limit then", "if false then", SHARED
+    ),
+    "nobody takes turns": Mutant("entry[TURN] + math.floor(", "entry[TURN] + 0 * math.floor("),
     "turns are forgotten from claim to claim": Mutant(
         "call_many('ZADD', T .. ':p:' .. page.queue, numbers, 2)", ""
     ),
     "who could not start has all the turns it missed": Mutant(
-        "return math.max(walk.moved[entry.party] or entry.served, walk.clock)",
-        "return walk.moved[entry.party] or entry.served",
+        "return turn > clock and turn or clock",
+        "return turn",
         FAIR,
     ),
     "who had a turn with a job of another task has one more": Mutant(
-        "elseif entry.turn and turn_of(walk, entry) ~= entry.turn then",
+        "elseif entry[TURN] and turn_of(walk, entry) ~= entry[TURN] then",
         "elseif false then",
         FAIR_TASKS,
     ),
     "jobs do not age": Mutant("* page.ageing + unsorted", "* 1e13 + unsorted"),
     "those behind the head of a lane are not seen": Mutant(
-        "  if not barred then\n    next_in_lane", "  if false then\n    next_in_lane"
+        "  if not barred then\n    go_on_in_lane", "  if false then\n    go_on_in_lane"
     ),
     "weights are ignored": Mutant("or head_of(body)[8]\n", "or WHOLE_WEIGHT\n"),
     "paused queues are served": Mutant("not page.paused and ", ""),
@@ -165,10 +168,21 @@ MUTANTS = {
     ),
     "deadlines are ignored": Mutant("if visibility and not stays then", "if false then"),
     "leases that stay are bound to sessions": Mutant("not stays and claim[5] or ''", "claim[5]"),
-    "a lane's head is not looked up again": Mutant(
-        "if head ~= before[i] then", "if not before[i] then"
+    "a lane's head is not looked up again": Mutant("if news ~= kept then", "if not kept then"),
+    "who joins before those known to follow a head is overlooked": Mutant(
+        "elseif joined > sub(kept, -22) then",
+        "elseif joined > sub(kept, page.head_size - 21, page.head_size) then",
+        KEYED,
     ),
-    "a shut lane is never opened": Mutant("page.opened[key] = true\n    use(page", "use(page"),
+    "who has left is known to follow a head": Mutant(
+        "  if not joins then\n    buckets[bucket]", "  if false then\n    buckets[bucket]"
+    ),
+    "a shut lane is never opened": Mutant(
+        "page.opened[key] = true\n  if page.counts_keys", "if page.counts_keys"
+    ),
+    "units of keys are not counted when they get a limit": Mutant(
+        "if before.use ~= encode(", "if other_lanes and before.use ~= encode("
+    ),
     "turning the order forgets the heads": Mutant("    make_heads_anew(page)\n", ""),
     "the rank is ignored": Mutant(
         "place .. number\n  return page.time_first and turned(order) or order",

@@ -151,13 +151,17 @@ def queue_in_head(queue: str) -> bytes:
     return _ENCODE(queue)
 
 
+_FACTS = 14
+_MISSING = (None,) * _FACTS
+
+
 def _facts_of(encoded: bytes) -> tuple[Facts, Facts]:
     """(queue, name), then all from format on that a body knows, with the policy in its place."""
     facts = _DECODE(encoded)
-    facts += (None,) * (14 - len(facts))
-    queue, name, form, rank, due_at, created_at, scheduled_at, *rest, policy = facts
-    how = PLAIN if policy is None else _policy(policy[0])
-    return (queue, name, FORMATS[form]), (rank, due_at, how, created_at, scheduled_at, *rest)
+    how = PLAIN if len(facts) < _FACTS else _policy(facts.pop()[0])
+    facts[5:5] = (how,)
+    facts += _MISSING[len(facts) :]
+    return (facts[0], facts[1], FORMATS[facts[2]]), tuple(facts[3:])
 
 
 # -- lives ---------------------------------------------------------------------------------
@@ -267,7 +271,7 @@ class JobReader:
         if not self._head or not body.startswith(self._head):
             self._head = body[: 4 + int.from_bytes(body[1:4], "big")]
             self._about = _facts_of(self._head[4:])
-        (queue, name, form), (rank, due_at, how, *about) = self._about
+        (queue, name, form), about = self._about
         state, lived = _NO_LIFE
         if written is not None:
             if written != self._life:
@@ -275,7 +279,7 @@ class JobReader:
             state, lived = self._lived
         job_id = self.first | int.from_bytes(number, "big")
         payload = body[len(self._head) :]
-        return Job(queue, name, payload, form, job_id, state, rank, due_at, how, *about, *lived)
+        return Job(queue, name, payload, form, job_id, state, *about, *lived)
 
     def jobs(self, shown: Sequence[Any]) -> Iterator[Job]:
         """Jobs that were told as number, body, life, one after the other."""

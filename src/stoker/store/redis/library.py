@@ -22,8 +22,9 @@ _GROUND: Mapping[str, str] = {
     "commit": "commit, note_revision",
     "rates": "flow_name, flow_of, free_at, flow_on, remember_flow",
     "gates": "KEY_FULL, TASK_FULL, SHARE_FULL, door_of, is_full, bars, lets_in, close_doors",
-    "walk": "LEAN, READY, FREE_LINE, STEP, due_members, set_out, foremost, let_in_foremost, "
-    "set_out_again",
+    "portions": "STEP, members_between, due_members, lines_in",
+    "walk": "note_taken, set_out, foremost, let_in_foremost, set_out_again, leave_lanes, "
+    "shut_lanes",
     "claim": "",
 }
 # Of these there is only what they export.

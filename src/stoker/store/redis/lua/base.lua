@@ -16,22 +16,32 @@ local WHOLE_WEIGHT = 1000
 local MOST_ARGUMENTS = 1000
 local HIGH = rep('\255', 22) -- behind whatever begins alike
 
--- Set anew by `begin` for every call.
-local call, T, NOW, NOW8, lanes_by_name
+-- Set anew by `begin` for every call. What is written in many places is made only once.
+local call, T, NOW, NOW8, lengths, sortables, numbers_of, wholes
 
 -- A whole number as eight bytes that sort as numbers do, negative ones first.
 local function sortable(number)
-  local bytes = pack('>i8', number)
-  return char((byte(bytes) + 128) % 256) .. sub(bytes, 2)
+  local text = sortables[number]
+  if not text then
+    local bytes = pack('>i8', number)
+    text = char((byte(bytes) + 128) % 256) .. sub(bytes, 2)
+    sortables[number] = text
+  end
+  return text
 end
 
 -- The number that `sortable` wrote.
 local function unsorted(bytes)
-  return (unpack_struct('>i8', char((byte(bytes) + 128) % 256) .. sub(bytes, 2)))
+  local number = numbers_of[bytes]
+  if not number then
+    number = unpack_struct('>i8', char((byte(bytes) + 128) % 256) .. sub(bytes, 2))
+    numbers_of[bytes] = number
+  end
+  return number
 end
 
 local function begin(keys, args)
-  call, T, lanes_by_name = redis.call, keys[1], {}
+  call, T, lengths, sortables, numbers_of, wholes = redis.call, keys[1], {}, {}, {}, {}
   if args[1] == '' then
     local time = call('TIME')
     NOW = time[1] * 1000000 + time[2]
@@ -41,9 +51,14 @@ local function begin(keys, args)
   NOW8 = sortable(NOW)
 end
 
--- A whole number as text. Where the same one is told many times it is written only once.
+-- A whole number as text.
 local function whole(number)
-  return string.format('%.0f', number)
+  local text = wholes[number]
+  if not text then
+    text = string.format('%.0f', number)
+    wholes[number] = text
+  end
+  return text
 end
 
 local function moment()
@@ -189,8 +204,10 @@ local function push(heap, item)
 end
 
 local function pop(heap)
-  local least, item = heap[1], table.remove(heap)
-  local at, size = 1, #heap
+  local least, last = heap[1], #heap
+  local item = heap[last]
+  heap[last] = nil
+  local at, size = 1, last - 1
   if size == 0 then
     return least
   end

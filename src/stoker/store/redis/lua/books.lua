@@ -5,8 +5,8 @@
 -- and its jobs live in another partition), 0 to 5 jobs by state, u units in use, n queued jobs that
 -- have a lane, b the rank of all that ever had one since there were none (* if it is not the same),
 -- t the number of the key whose turn was last, w when a rate opens that refused some.
--- T:u:<queue> has the units in use by key if anything is said about keys, T:v:<queue> those by
--- task, of tasks with a limit.
+-- T:u:<queue> has the units in use by key if those are limited, T:v:<queue> those by task, of tasks
+-- with a limit.
 -- T:i:<queue> names the queues within this one, with the units each has in use. T:queues names all
 -- queues, T:lines those with queued jobs. A page is read once and written once in a call.
 --
@@ -37,6 +37,8 @@ local function obey(page, rules)
   -- Where nothing is said about keys nobody needs to know who has which.
   page.by_key = page.key_capacity or next(page.keys) ~= nil or rules.key_rate or rules.key_rates
     or rules.lent or rules.fair or false
+  page.counts_keys = page.key_capacity or next(page.keys) ~= nil or rules.lent or false
+  page.head_size = rules.fair and 52 or 22
   -- Lanes of these sleep until a moment: there may be nothing due in them, or their rate says so.
   page.dozes = rules.fair or rules.key_rate or rules.key_rates
   local counts = page.capacity or page.by_key or rules.names or rules.rate or page.within
@@ -54,8 +56,9 @@ local function read_page(queue)
     used = tonumber(facts[7] or '0'), laned = tonumber(facts[8] or '0'),
     away = facts[15] == '1',
     clock = tonumber(facts[17] or '0'), opening = tonumber(facts[18] or '0'),
-    joins = {}, lanes = {}, opened = {}, roused = {}, served = {},
+    joins = {}, lane_joins = {}, lanes = {}, opened = {}, roused = {}, served = {},
     in_use = {u = {}, v = {}}, moved = {u = {}, v = {}},
+    line = T .. ':r:' .. queue, free_line = T .. ':f:' .. queue,
     lane_line = T .. ':k:' .. queue, head_line = T .. ':h:' .. queue,
   }
   page.rank = page.laned > 0 and (facts[19] or MIXED) or nil
@@ -125,13 +128,16 @@ local function look_up_use(page, kind, names)
     local last = math.min(at + MOST_ARGUMENTS - 1, #unknown)
     local found = call('HMGET', T .. ':' .. kind .. ':' .. page.queue, spread(unknown, at, last))
     for i = 1, #found do
-      known[unknown[at + i - 1]] = tonumber(found[i] or '0')
+      if found[i] then
+        known[unknown[at + i - 1]] = tonumber(found[i])
+      end
     end
   end
 end
 
 local function use(page, kind, name, units)
-  page.in_use[kind][name] = in_use(page, kind, name) + units
+  local known = page.in_use[kind]
+  known[name] = (known[name] or in_use(page, kind, name)) + units
   page.moved[kind][name], page.changed = true, true
 end
 
@@ -139,19 +145,20 @@ local function write_use(page, kind)
   if next(page.moved[kind]) == nil then
     return
   end
-  local line, facts, gone = T .. ':' .. kind .. ':' .. page.queue, {}, {}
+  local line, known, facts, gone = T .. ':' .. kind .. ':' .. page.queue, page.in_use[kind], {}, {}
+  local n, m = 0, 0
   for name in pairs(page.moved[kind]) do
-    local used = page.in_use[kind][name]
+    local used = known[name]
     if used == 0 then
-      gone[#gone + 1] = name
+      gone[m + 1], m = name, m + 1
     else
-      facts[#facts + 1], facts[#facts + 2] = name, whole(used)
+      facts[n + 1], facts[n + 2], n = name, whole(used), n + 2
     end
   end
   if page.used == 0 then
     call('DEL', line) -- with the filler
     gone = NONE
-  elseif #facts > 2 * FEW then
+  elseif n > 2 * FEW then
     call('HSET', line, FILLER, FILLER)
   end
   call_many('HSET', line, facts, 2)
@@ -160,14 +167,21 @@ local function write_use(page, kind)
 end
 
 -- Units of capacity are taken, or given back.
-local function burden(page, key, units)
+local function burden(page, units)
   page.used = page.used + units
   page.changed = true
   if units < 0 and page.limited then
     page.eased = true
   end
-  if key and units ~= 0 and page.by_key then
-    page.opened[key] = true
+end
+
+-- The same for those of a key.
+local function burden_key(page, key, units)
+  if units == 0 or not page.by_key then
+    return
+  end
+  page.opened[key] = true
+  if page.counts_keys then
     use(page, 'u', key, units)
   end
 end

@@ -13,63 +13,57 @@ end
 -- -- lines ----------------------------------------------------------------------------------
 
 -- Queues that need no care: a job that is due may start.
-local function lean_line(page, size)
-  local line = due_members(page, T .. ':r:' .. page.queue, '', size)
-  local function next_job()
-    local order = line()
-    return order and {order = order, source = LEAN}
-  end
-  return {page = page, next = next_job}
+local function lean_line(page, need)
+  return {page = page, next = due_members(page, page.line, '', need)}
 end
 
-local function careful_line(page, size, doors)
+local function careful_line(page, need, doors)
   local door = door_of(doors, page.queue)
   if page.within then
     local outer = door_of(doors, page.within)
     door.outer, door.shared, outer.shared = outer.own, true, true
   end
-  local walk = set_out(page, door, math.min(size, STEP))
+  local walk = set_out(page, door, need)
   local function next_job()
     return foremost(walk)
   end
   return {page = page, next = next_job, walk = walk}
 end
 
-local function line_of(page, size, doors)
+local function line_of(page, limit, is_alone, doors)
+  local need = {wanted = limit, step = STEP}
   if page.laned > 0 or page.limited then
-    return careful_line(page, size, doors)
+    return careful_line(page, need, doors)
   end
-  return lean_line(page, size)
+  need.step = is_alone and limit or STEP
+  return lean_line(page, need)
 end
 
 -- -- choosing -------------------------------------------------------------------------------
 
 local function stand_in_front(heap, line)
-  local entry = line.next()
-  if entry then
-    push(heap, {place_of(line.page, entry.order), line, entry})
+  local order = line.next()
+  if order then
+    push(heap, {place_of(line.page, order), line, order})
   end
 end
 
-local function take(line, entry, taken)
+local function take(line, order, taken)
   if line.walk then
-    entry = let_in_foremost(line.walk)
+    return let_in_foremost(line.walk, taken)
   end
-  if entry then
-    entry.page = line.page
-    taken[#taken + 1] = entry
-  end
-  return entry
+  note_taken(taken, line.page, order, line.page.line, order, false, false)
+  return true
 end
 
 -- A queue alone needs no comparing.
 local function pass_one(line, limit, taken)
-  while #taken < limit do
-    local entry = line.next()
-    if not entry then
+  while taken.count < limit do
+    local order = line.next()
+    if not order then
       return
     end
-    take(line, entry, taken)
+    take(line, order, taken)
   end
 end
 
@@ -97,11 +91,11 @@ local function pass(lines, limit, taken)
   for _, line in ipairs(lines) do
     stand_in_front(heap, line)
   end
-  while #heap > 0 and #taken < limit do
-    local line, entry = spread(pop(heap), 2)
-    if not take(line, entry, taken) and line.walk.door.shared then
+  while #heap > 0 and taken.count < limit do
+    local line, order = spread(pop(heap), 2)
+    if not take(line, order, taken) and line.walk.door.shared then
       heap = look_again(lines, heap)
-    elseif #taken < limit then
+    elseif taken.count < limit then
       stand_in_front(heap, line)
     end
   end
@@ -109,7 +103,9 @@ end
 
 -- Up to `limit` jobs of all these lines, the best first.
 local function choose(lines, limit)
-  local taken, aside = {}, {}
+  local aside, taken = {}, {
+    count = 0, numbers = {}, pages = {}, tasks = {}, bodies = {}, leaving = {},
+  }
   pass(lines, limit, taken)
   for _, line in ipairs(lines) do
     if line.walk and #line.walk.aside > 0 then
@@ -117,7 +113,7 @@ local function choose(lines, limit)
       aside[#aside + 1] = line
     end
   end
-  if #aside > 0 and #taken < limit then
+  if #aside > 0 and taken.count < limit then
     pass(aside, limit, taken)
   end
   return taken
@@ -125,41 +121,20 @@ end
 
 -- -- taking ---------------------------------------------------------------------------------
 
--- The line in which a job stood, and how.
-local function stood(job)
-  local source, queue = job.source, job.page.queue
-  if source <= READY then
-    return T .. ':r:' .. queue, job.order
-  end
-  job.page.laned = job.page.laned - 1
-  if source == FREE_LINE then
-    return T .. ':f:' .. queue, job.order
-  end
-  return T .. ':k:' .. queue, lane_of(job.name) .. job.order
-end
-
--- The jobs step out of their lines; returns their numbers.
 local function take_out(taken)
-  local numbers, leaving = {}, {}
-  for i, job in ipairs(taken) do
-    local line, member = stood(job)
-    local members, page = leaving[line] or {}, job.page
-    members[#members + 1], leaving[line] = member, members
-    numbers[i] = sub(job.order, 17)
-    page[0], page[1], page.changed = page[0] - 1, page[1] + 1, true
-  end
-  for line, members in pairs(leaving) do
+  for line, members in pairs(taken.leaving) do
     call_many('ZREM', line, members, 1)
   end
-  return numbers
+  for _, page in ipairs(taken.pages) do
+    page[0], page[1] = page[0] - 1, page[1] + 1
+  end
 end
 
 -- What is known of the jobs from choosing them is not read again.
-local function bodies_of(taken, numbers, read)
-  local bodies, unread, places = {}, {}, {}
-  for i, job in ipairs(taken) do
-    bodies[i] = job.body
-    if not job.body then
+local function bodies_of(taken, read)
+  local bodies, numbers, unread, places = taken.bodies, taken.numbers, {}, {}
+  for i, body in ipairs(bodies) do
+    if not body then
       unread[#unread + 1], places[#places + 1] = numbers[i], i
     end
   end
@@ -194,15 +169,15 @@ local function lease(claim, holders, number, life, head)
 end
 
 -- Jobs without anything of their own start alike: their life is the one that was written first.
-local function start(claim, taken, numbers)
-  local read, write = fetch, put
+local function start(claim, taken)
+  local numbers, read, write = taken.numbers, fetch, put
   if not is_sorted(numbers) then
     read, write = fetch_scattered, put_scattered
   end
-  local bodies, lives = bodies_of(taken, numbers, read), read('l', numbers)
+  local bodies, lives = bodies_of(taken, read), read('l', numbers)
   local holders, news, plain, plain_leases, plain_end = {}, {}, nil, nil, nil
-  for i = 1, #taken do
-    local body, job, weight = bodies[i], taken[i], WHOLE_WEIGHT
+  for i = 1, taken.count do
+    local body, page, task, weight = bodies[i], taken.pages[i], taken.tasks[i], WHOLE_WEIGHT
     if plain and not lives[i] and byte(body) == 0 then
       local n = #plain_leases
       news[i], plain_leases[n + 1], plain_leases[n + 2] = plain, plain_end, numbers[i]
@@ -216,14 +191,9 @@ local function start(claim, taken, numbers)
         plain_leases, plain_end = holders[session], whole(plain_end)
       end
     end
-    local page = job.page
-    if job.key then
-      burden(page, job.key, weight)
-    else
-      page.used = page.used + weight
-    end
-    if job.task then
-      use(page, 'v', job.task, weight)
+    page.used = page.used + weight
+    if task then
+      use(page, 'v', task, weight)
     end
   end
   write('l', numbers, news)
@@ -262,44 +232,23 @@ local function lines_for(queues, limit, doors)
       waiting[#waiting + 1] = page
     end
   end
-  local size = #waiting == 1 and limit or math.min(limit, STEP)
   local lines = {}
   for i, page in ipairs(waiting) do
-    lines[i] = line_of(page, size, doors)
+    lines[i] = line_of(page, limit, #waiting == 1, doors)
   end
   return lines
 end
 
--- In lanes that somebody left those are foremost now who came next.
-local function move_up(walk)
-  local page = walk.page
-  for name, followers in pairs(walk.followers) do
-    if next(followers) then
-      page.lanes[name] = followers
-      local key = key_and_task(name)
-      if key then
-        page.opened[key] = true
-      end
-    end
-  end
-end
-
--- Whoever found no room is not looked at until there may be some; those who had a turn go back.
 local function leave_lines(lines)
   for _, line in ipairs(lines) do
-    local walk = line.walk
-    if walk then
-      move_up(walk)
-    end
-    if walk and walk.moved then
-      remember_turns(line.page, walk.clock, walk.moved)
+    if line.walk then
+      leave_lanes(line.walk)
     end
   end
   settle_lanes()
   for _, line in ipairs(lines) do
-    local walk = line.walk
-    for _, entry in ipairs(walk and walk.full or NONE) do
-      shut_lane(line.page, entry.name, entry.order, walk.door.gates[entry.name].opens_at)
+    if line.walk then
+      shut_lanes(line.walk)
     end
   end
 end
@@ -313,11 +262,12 @@ local function serve(claim)
   local doors = {}
   local lines = lines_for(claim[1], claim[2], doors)
   local taken = choose(lines, claim[2])
-  local numbers, bodies, lives = take_out(taken), {}, {}
-  if #taken > 0 then
-    bodies, lives = start(claim, taken, numbers)
+  local bodies, lives = {}, {}
+  if taken.count > 0 then
+    take_out(taken)
+    bodies, lives = start(claim, taken)
   end
   close_doors(doors)
   leave_lines(lines)
-  return {concat(numbers), lives[1] or '', bodies, told_lives(lives)}
+  return {concat(taken.numbers), lives[1] or '', bodies, told_lives(lives)}
 end

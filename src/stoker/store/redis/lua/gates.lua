@@ -1,7 +1,9 @@
 -- Gates: who may start, as kernel.admission says, whose words these are in another language.
 --
 -- A limit is a meter's during one claim; a gate is a limit as those see it who stand in one line
--- before it, and is shut once it has refused one of them. A door has the gates of one queue.
+-- before it, and is shut once it has refused one of them. A door has the gates of one queue. Of a
+-- key's limits nothing is kept but what is in its way: the lanes that are shut, and until when; those
+-- that are beyond their share; and what has started under its rate.
 
 KEY_FULL, TASK_FULL, SHARE_FULL = 1, 2, 3
 
@@ -11,6 +13,9 @@ end
 
 local function refuses(gate, weight)
   local limit = gate.limit
+  if not limit.capacity and not limit.flow then
+    return false
+  end
   if not fits(limit.used, weight, limit.capacity) then
     gate.shut = true
   elseif limit.flow then
@@ -18,11 +23,6 @@ local function refuses(gate, weight)
     gate.shut = gate.opens_at ~= nil
   end
   return gate.shut
-end
-
-local function is_beyond(gate, weight)
-  gate.beyond = gate.beyond or not fits(gate.limit.used, weight, gate.limit.share)
-  return gate.beyond
 end
 
 local function go_in(limit, weight)
@@ -38,7 +38,9 @@ function door_of(doors, queue)
   if not door then
     local page = known_page(queue)
     local capacity, rate = page and page.capacity, page and page.rules.rate
-    door = {page = page, limits = {}, gates = {}}
+    door = {page = page, shut = {}, opens_at = {}, beyond = {}, flows = {}}
+    door.rates_keys = page and (page.rules.key_rate or page.rules.key_rates)
+    door.minds_keys = page and (page.counts_keys or door.rates_keys)
     door.own = {limit = {
       capacity = capacity, used = capacity and in_use_within(queue) or 0,
       flow = rate and flow_of(queue, '', rate),
@@ -48,31 +50,41 @@ function door_of(doors, queue)
   return door
 end
 
-local function limit_of_key(door, key)
-  local limit = door.limits[key]
-  if limit == nil then
-    local page, rules = door.page, door.page.rules
-    local capacity = page.keys[key] or page.key_capacity
-    local rate = rules.key_rates and rules.key_rates[key] or rules.key_rate
-    local share = rules.lent and rules.lent[key]
-    limit = (capacity or rate or share) and {
-      capacity = capacity, share = share,
-      used = (capacity or share) and in_use(page, 'u', key) or 0,
-      flow = rate and flow_of(page.queue, '=' .. key, rate),
-    } or false
-    door.limits[key] = limit
+-- What has started under the rate of a key; nil: there is none.
+local function flow_of_key(door, key)
+  local rules = door.page.rules
+  local rate = rules.key_rates and rules.key_rates[key] or rules.key_rate
+  if not rate then
+    return nil
+  elseif not door.flows[key] then
+    door.flows[key] = flow_of(door.page.queue, '=' .. key, rate)
   end
-  return limit
+  return door.flows[key]
 end
 
-local function gate_of_key(door, name, key)
-  local gate = door.gates[name]
-  if gate == nil then
-    local limit = limit_of_key(door, key)
-    gate = limit and {limit = limit} or false
-    door.gates[name] = gate
+-- Would the key have more than its share? It is not asked again.
+local function is_beyond(door, name, key, weight)
+  local share = door.page.rules.lent[key]
+  if share and not fits(in_use(door.page, 'u', key), weight, share) then
+    door.beyond[name] = true
   end
-  return gate
+  return door.beyond[name]
+end
+
+local function key_refuses(door, name, key, weight)
+  local page = door.page
+  if page.counts_keys
+    and not fits(in_use(page, 'u', key), weight, page.keys[key] or page.key_capacity) then
+    door.shut[name] = true
+    return true
+  end
+  local flow = door.rates_keys and flow_of_key(door, key)
+  local opens_at = flow and free_at(flow, weight)
+  if not opens_at then
+    return false
+  end
+  door.shut[name], door.opens_at[name] = true, opens_at
+  return true
 end
 
 local function gate_of_task(door, task)
@@ -95,24 +107,22 @@ function is_full(door)
   return door.own.shut or (door.outer and door.outer.shut)
 end
 
--- Is there no room for the key or the task of the job whose turn it would be? `lent`: it may have
--- more than its share.
-function bars(door, entry, lent)
-  local weight = entry.weight
+-- Is there no room for the key or the task (or false) of the job whose turn it would be? `lent`: it
+-- may have more than its share.
+function bars(door, name, key, task, weight, lent)
   if weight == 0 then
     return nil
   end
-  local of_task = entry.task and gate_of_task(door, entry.task)
+  local of_task = task and gate_of_task(door, task)
   if of_task and of_task.shut then
     return TASK_FULL
   end
-  local of_key = entry.key and gate_of_key(door, entry.name, entry.key)
-  if of_key then
-    if of_key.shut then
+  if key and door.minds_keys then
+    if door.shut[name] then
       return KEY_FULL
-    elseif of_key.limit.share and not lent and is_beyond(of_key, weight) then
+    elseif door.page.rules.lent and not lent and is_beyond(door, name, key, weight) then
       return SHARE_FULL
-    elseif refuses(of_key, weight) then
+    elseif key_refuses(door, name, key, weight) then
       return KEY_FULL
     end
   end
@@ -120,8 +130,8 @@ function bars(door, entry, lent)
 end
 
 -- Lets a job in that is not barred, if the queue has room, and the one that it is within.
-function lets_in(door, entry)
-  local weight, own, outer = entry.weight, door.own, door.outer
+function lets_in(door, key, task, weight)
+  local own, outer = door.own, door.outer
   if weight == 0 then
     return true
   end
@@ -132,25 +142,26 @@ function lets_in(door, entry)
   if outer then
     go_in(outer.limit, weight)
   end
-  local of_key = entry.key and door.gates[entry.name]
-  if of_key then
-    go_in(of_key.limit, weight)
+  if key then
+    burden_key(door.page, key, weight)
+    local flow = door.flows[key]
+    if flow then
+      flow_on(flow, weight)
+    end
   end
-  if entry.task then
-    go_in(gate_of_task(door, entry.task).limit, weight)
+  if task then
+    go_in(gate_of_task(door, task).limit, weight)
   end
   return true
 end
 
-local function each_limit(door, act)
-  act(door.own.limit)
-  for _, limit in pairs(door.limits) do
-    if limit then
-      act(limit)
-    end
+local function each_flow(door, act)
+  act(door.own.limit.flow)
+  for _, flow in pairs(door.flows) do
+    act(flow)
   end
   for _, gate in pairs(door.tasks or NONE) do
-    act(gate.limit)
+    act(gate.limit.flow)
   end
 end
 
@@ -167,9 +178,9 @@ end
 -- What a claim did to the rates is remembered.
 function close_doors(doors)
   for _, door in pairs(doors) do
-    each_limit(door, function(limit)
-      if limit.flow and limit.flow.moved then
-        remember_flow(limit.flow)
+    each_flow(door, function(flow)
+      if flow and flow.moved then
+        remember_flow(flow)
       end
     end)
     local page, opening = door.page, door.page and opening_of(door)

@@ -2,7 +2,7 @@
 --
 --   T:h:<queue>  head lane           a sorted set: the foremost job of each lane and bucket
 --   T:g:<queue>  task head lane      the same for lanes of tasks with a limit, task by task
---   T:o:<queue>  lane bucket -> head     a hash: what the line of heads says of a lane
+--   T:o:<queue>  lane bucket -> head followers   a hash: what the line of heads says of a lane
 --   T:z:<queue>  lanes               a set: those that are shut, since their key has no room
 --   T:d:<queue>  lanes               a sorted set by the moment at which to look at them again
 --   T:p:<queue>  parties             a sorted set by how far they have been served
@@ -10,6 +10,9 @@
 -- A head is an order. In a fair queue the number of the key stands before it, as kernel.turns says,
 -- and by what the queue sorts its jobs; and only what is due is among the heads there, since it
 -- would be in the way of all claims. A party is = and a key, or nothing for the jobs without one.
+--
+-- Followers are the orders of those who come next in the lane and bucket, without a gap. A claim that
+-- had to look them up wrote them down for those after it; how many there are says nothing.
 
 -- By what a queue sorts its jobs: the order, unless they age.
 local function rating_of(page, order)
@@ -28,12 +31,12 @@ local function party_of(key)
   return key and '=' .. key or ''
 end
 
--- How far a party has been served; 0 if nobody is further back.
-local function served(page, party)
-  local number = page.served[party]
+-- How far those with a key have been served, or (false) those without; 0 if nobody is further back.
+local function served(page, key)
+  local number = page.served[key]
   if not number then
-    number = tonumber(call('ZSCORE', T .. ':p:' .. page.queue, party) or '0')
-    page.served[party] = number
+    number = tonumber(call('ZSCORE', T .. ':p:' .. page.queue, party_of(key)) or '0')
+    page.served[key] = number
   end
   return number > page.clock and number or 0
 end
@@ -46,35 +49,42 @@ local function line_of_heads(page, task)
   return page.head_line, ''
 end
 
--- changes: name of the lane, field, head before or false, head from now on or false, ... one after
--- the other.
-local function rewrite_heads(page, changes)
-  local gone, come, set, cleared = {}, {}, {}, {}
-  for i = 1, #changes, 4 do
-    local name, field, before, head = spread(changes, i, i + 3)
-    local _, task = key_and_task(name)
-    local line, prefix = line_of_heads(page, task)
-    if before then
-      local members = gone[line] or {}
-      members[#members + 1], gone[line] = prefix .. before .. name, members
+-- changes: who leaves the lines of heads and who enters them, by line, and what is kept of lanes from
+-- now on. This one is of a lane and bucket: its head before and after, or false, and what is kept.
+local function note_change(page, changes, name, field, before, head, kept)
+  local _, task = key_and_task(name)
+  local line, prefix = line_of_heads(page, task)
+  if before ~= head then
+    local gone, come = changes.gone[line], changes.come[line]
+    if not gone then
+      gone, come = {}, {}
+      changes.gone[line], changes.come[line] = gone, come
     end
+    gone[#gone + 1] = before and prefix .. before .. name or nil
     if head then
-      local members = come[line] or {}
-      members[#members + 1], members[#members + 2] = '0', prefix .. head .. name
-      come[line] = members
-      set[#set + 1], set[#set + 2] = field, head
-    else
-      cleared[#cleared + 1] = field
+      local n = #come
+      come[n + 1], come[n + 2] = '0', prefix .. head .. name
     end
   end
-  for line, members in pairs(gone) do
+  if kept then
+    local set, n = changes.set, #changes.set
+    set[n + 1], set[n + 2] = field, kept
+  else
+    changes.cleared[#changes.cleared + 1] = field
+  end
+end
+
+local function no_changes()
+  return {gone = {}, come = {}, set = {}, cleared = {}}
+end
+
+local function rewrite_heads(page, changes)
+  for line, members in pairs(changes.gone) do
     call_many('ZREM', line, members, 1)
+    call_many('ZADD', line, changes.come[line], 2)
   end
-  for line, members in pairs(come) do
-    call_many('ZADD', line, members, 2)
-  end
-  call_many('HSET', T .. ':o:' .. page.queue, set, 2)
-  call_many('HDEL', T .. ':o:' .. page.queue, cleared, 1)
+  call_many('HSET', T .. ':o:' .. page.queue, changes.set, 2)
+  call_many('HDEL', T .. ':o:' .. page.queue, changes.cleared, 1)
 end
 
 -- What is to stand in the line of heads for a job; false if its lane is to sleep until it is due.
@@ -87,17 +97,18 @@ local function head_for(page, name, order)
     call('ZADD', T .. ':d:' .. page.queue, 'LT', whole(unsorted(due)), name)
     return false
   end
-  return sortable(served(page, party_of((key_and_task(name))))) .. rating_of(page, order) .. order
+  local key = key_and_task(name)
+  return sortable(served(page, key or false)) .. rating_of(page, order) .. order
 end
 
 local function first_in(page, field)
   local first = call('ZRANGEBYLEX', page.lane_line, '[' .. field, '[' .. field .. HIGH,
     'LIMIT', 0, 1)[1]
-  return first and sub(first, 5 + unpack_struct('>I4', first)) or NOBODYS
+  return first and sub(first, 5 + unpack_struct('>I4', first))
 end
 
--- What the line of heads says of these lanes and buckets.
-local function heads_before(page, fields)
+-- What is kept of these lanes and buckets: head and followers, or false.
+local function kept_heads(page, fields)
   local found = {}
   for at = 1, #fields, MOST_ARGUMENTS do
     local last = math.min(at + MOST_ARGUMENTS - 1, #fields)
@@ -109,29 +120,31 @@ local function heads_before(page, fields)
   return found
 end
 
--- Brings the line of heads up to date. names and buckets: where to look; orders: who is foremost
--- there, as far as that is known.
-local function settle_heads(page, names, buckets, orders)
-  local fields, changes = {}, {}
-  for i = 1, #names do
-    fields[i] = lane_of(names[i]) .. buckets[i]
+-- The head of a lane and bucket is this job from now on, or nobody's. kept: what is known so far.
+local function change_head(page, changes, name, field, kept, order, followers)
+  local head = order and head_for(page, name, order)
+  local news = head and head .. followers
+  if news ~= kept then
+    note_change(page, changes, name, field, kept and sub(kept, 1, page.head_size), head, news)
   end
-  local before = heads_before(page, fields)
-  for i = 1, #names do
-    local order = orders[i] == UNKNOWN and first_in(page, fields[i]) or orders[i]
-    local head = order ~= NOBODYS and head_for(page, names[i], order)
-    if head ~= before[i] then
-      local n = #changes
-      changes[n + 1], changes[n + 2], changes[n + 3], changes[n + 4]
-        = names[i], fields[i], before[i], head
-    end
+end
+
+-- Who is foremost in a lane and bucket that somebody joined or left; nil: who was it before, and
+-- all that is known of those behind is still so.
+local function foremost_now(page, field, kept, joined)
+  if joined == UNKNOWN or not kept then
+    return first_in(page, field) or false
+  elseif joined > sub(kept, -22) then
+    return nil
   end
-  rewrite_heads(page, changes)
+  local head = sub(kept, page.head_size - 21, page.head_size)
+  return joined < head and joined or head
 end
 
 -- Calls act(bucket, order of the foremost) for each bucket of a lane, from the given one on.
 local function each_bucket(page, name, first, act)
-  local lane, from = lane_of(name), '[' .. lane_of(name) .. first
+  local lane = in_lane(name, '')
+  local from = '[' .. lane .. first
   while true do
     local found = call('ZRANGEBYLEX', page.lane_line, from, '[' .. lane .. HIGH,
       'LIMIT', 0, 1)[1]
@@ -148,16 +161,22 @@ local function each_bucket(page, name, first, act)
   end
 end
 
--- All buckets of these lanes.
+-- All buckets of these lanes, in which nobody has moved.
 local function settle_wholly(page, lanes)
-  local names, buckets, orders = {}, {}, {}
+  local names, fields, orders, changes = {}, {}, {}, no_changes()
   for _, name in ipairs(lanes) do
     each_bucket(page, name, '', function(bucket, order)
       local n = #names + 1
-      names[n], buckets[n], orders[n] = name, bucket, order
+      names[n], fields[n], orders[n] = name, in_lane(name, bucket), order
     end)
   end
-  settle_heads(page, names, buckets, orders)
+  local kept, size = kept_heads(page, fields), page.head_size
+  for i, order in ipairs(orders) do
+    local known = kept[i] and sub(kept[i], size - 21, size) == order
+    local followers = known and sub(kept[i], size + 1) or ''
+    change_head(page, changes, names[i], fields[i], kept[i], order, followers)
+  end
+  rewrite_heads(page, changes)
 end
 
 -- Opens those of these lanes that are shut.
@@ -183,13 +202,13 @@ end
 -- time stands against it, it is asked again then.
 local function shut_lane(page, name, order, opens_at)
   call('SADD', T .. ':z:' .. page.queue, name)
-  local rating, changes = rating_of(page, order), {}
+  local rating, changes = rating_of(page, order), no_changes()
   each_bucket(page, name, page.ageing and '' or bucket_of(page, order), function(bucket)
-    local field = lane_of(name) .. bucket
-    local head = call('HGET', T .. ':o:' .. page.queue, field)
+    local field = in_lane(name, bucket)
+    local kept = call('HGET', T .. ':o:' .. page.queue, field)
+    local head = kept and sub(kept, 1, page.head_size)
     if head and rating_of(page, sub(head, -22)) >= rating then
-      local n = #changes
-      changes[n + 1], changes[n + 2], changes[n + 3], changes[n + 4] = name, field, head, false
+      note_change(page, changes, name, field, head, false, false)
     end
   end)
   rewrite_heads(page, changes)
@@ -210,36 +229,53 @@ local function wake_lanes(page)
 end
 
 local function settle_moved(page)
-  local names, buckets, orders = {}, {}, {}
-  for name, foremost in pairs(page.lanes) do
-    for bucket, order in pairs(foremost) do
+  local names, fields, joined, changes = {}, {}, {}, no_changes()
+  for name, buckets in pairs(page.lanes) do
+    for bucket, order in pairs(buckets) do
       local n = #names + 1
-      names[n], buckets[n], orders[n] = name, bucket, order
+      names[n], fields[n], joined[n] = name, in_lane(name, bucket), order
     end
   end
-  settle_heads(page, names, buckets, orders)
+  local kept = kept_heads(page, fields)
+  for i, name in ipairs(names) do
+    local order = foremost_now(page, fields[i], kept[i], joined[i])
+    if order ~= nil then
+      change_head(page, changes, name, fields[i], kept[i], order, '')
+    end
+  end
+  rewrite_heads(page, changes)
 end
 
--- Looks up the heads of lanes that moved, and opens what an event may have made room for.
+-- Opens what an event may have made room for, if any lane is shut.
+local function open_some(page)
+  local names = {}
+  local function note(name)
+    names[#names + 1] = name
+  end
+  if call('EXISTS', T .. ':z:' .. page.queue) == 1 then
+    for key in pairs(page.opened) do
+      each_lane(page, key, note)
+    end
+  end
+  for name in pairs(page.roused) do
+    note(name)
+  end
+  if #names > 0 then
+    open_lanes(page, names)
+  end
+  page.opened, page.roused = {}, {}
+end
+
+-- Looks up the heads of lanes that moved, and opens some.
 local function settle_lanes()
   for _, page in pairs(pages) do
     if next(page.lanes) then
       settle_moved(page)
+      page.lanes = {}
     end
-    local names = {}
-    local function note(name)
-      names[#names + 1] = name
+    if next(page.opened) or next(page.roused) then
+      open_some(page)
     end
-    for key in pairs(page.opened) do
-      each_lane(page, key, note)
-    end
-    for name in pairs(page.roused) do
-      note(name)
-    end
-    if #names > 0 then
-      open_lanes(page, names)
-    end
-    page.lanes, page.opened, page.roused = {}, {}, {}
   end
 end
 
@@ -251,12 +287,11 @@ local function level_heads(page, task)
   local line, prefix = line_of_heads(page, task)
   local members = call('ZRANGEBYLEX', line, '[' .. prefix .. sortable(1),
     '(' .. prefix .. sortable(page.clock))
-  local changes = {}
-  for i, member in ipairs(members) do
+  local changes = no_changes()
+  for _, member in ipairs(members) do
     local head, name = sub(member, #prefix + 1, #prefix + 52), sub(member, #prefix + 53)
-    changes[4 * i - 3], changes[4 * i - 1] = name, head
-    changes[4 * i - 2] = lane_of(name) .. bucket_of(page, sub(head, -22))
-    changes[4 * i] = sortable(0) .. sub(head, 9)
+    local field, level = in_lane(name, bucket_of(page, sub(head, -22))), sortable(0) .. sub(head, 9)
+    note_change(page, changes, name, field, head, level, level)
   end
   rewrite_heads(page, changes)
 end
@@ -268,22 +303,29 @@ local function level_turns(page)
   end
 end
 
--- Some have had their turns: they stand further back now, with all they have in line.
-local function remember_turns(page, clock, moved)
-  local numbers, lanes = {}, {}
-  for party, number in pairs(moved) do
-    numbers[#numbers + 1], numbers[#numbers + 2] = whole(number), party
-    page.served[party] = number
-    each_lane(page, party ~= '' and sub(party, 2) or nil, function(name)
-      if page.rank == MIXED or not page.lanes[name] then -- else it is settled in any case
+-- All lanes of those who have had their turns, as far as there may be more than one of each.
+local function lanes_of(page, moved)
+  local lanes = {}
+  if page.rank == MIXED or #page.tasks > 0 then
+    for key in pairs(moved) do
+      each_lane(page, key, function(name)
         lanes[#lanes + 1] = name
-      end
-    end)
+      end)
+    end
+  end
+  return lanes
+end
+
+-- Some have had their turns: they will stand further back, with all they have in line.
+local function remember_turns(page, clock, moved)
+  local numbers, n = {}, 0
+  for key, number in pairs(moved) do
+    numbers[n + 1], numbers[n + 2], n = whole(number), party_of(key), n + 2
+    page.served[key] = number
   end
   call_many('ZADD', T .. ':p:' .. page.queue, numbers, 2)
   if clock ~= page.clock then
     page.clock, page.changed = clock, true
     call('ZREMRANGEBYSCORE', T .. ':p:' .. page.queue, '-inf', whole(clock))
   end
-  settle_wholly(page, lanes)
 end

@@ -15,7 +15,7 @@
 -- first: what is not due in one bucket must not hide what is due in the next.
 
 local FREE = 0 -- the lane of jobs of weight 0
-local UNKNOWN, NOBODYS = 1, 2 -- who is foremost in a bucket
+local UNKNOWN = 1 -- who is foremost in a bucket
 
 local function turned(order)
   return sub(order, 9, 16) .. sub(order, 1, 8) .. sub(order, 17)
@@ -26,13 +26,14 @@ local function order_of(page, place, number)
   return page.time_first and turned(order) or order
 end
 
-local function lane_of(name)
-  local lane = lanes_by_name[name]
-  if not lane then
-    lane = pack('>I4', #name) .. name
-    lanes_by_name[name] = lane
+-- What stands in a line for somebody in a lane, or before all of its bucket.
+local function in_lane(name, order)
+  local length = lengths[#name]
+  if not length then
+    length = pack('>I4', #name)
+    lengths[#name] = length
   end
-  return lane
+  return length .. name .. order
 end
 
 -- The lane of a job of weight 0 (FREE), or with a key or none, and of a task, if that has a limit.
@@ -84,9 +85,15 @@ local function bucket_of(page, order)
   return page.time_first and '' or sub(order, 1, 8)
 end
 
-local function lane_moved(page, name, order)
-  local buckets, key = page.lanes[name] or {}, key_and_task(name)
-  buckets[bucket_of(page, order)] = UNKNOWN
+-- Somebody steps into a lane or out of it. Of those who join a bucket the foremost is noted.
+local function lane_moved(page, name, order, joins)
+  local buckets, bucket = page.lanes[name] or {}, bucket_of(page, order)
+  local noted, key = buckets[bucket], key_and_task(name)
+  if not joins then
+    buckets[bucket] = UNKNOWN
+  elseif not noted or (noted ~= UNKNOWN and order < noted) then
+    buckets[bucket] = order
+  end
   page.lanes[name] = buckets
   if key then
     page.opened[key] = true
@@ -107,25 +114,26 @@ local function join(page, number, place, lane)
   end
   page.laned = page.laned + 1
   if lane == FREE then
-    call('ZADD', T .. ':f:' .. page.queue, 0, order)
+    call('ZADD', page.free_line, 0, order)
   else
+    local joins, n = page.lane_joins, #page.lane_joins
+    joins[n + 1], joins[n + 2] = '0', in_lane(lane, order)
     note_rank(page, sub(place, 1, 8))
-    call('ZADD', T .. ':k:' .. page.queue, 0, lane_of(lane) .. order)
-    lane_moved(page, lane, order)
+    lane_moved(page, lane, order, true)
   end
 end
 
 local function step_out(page, order, lane)
   if not lane then
-    call('ZREM', T .. ':r:' .. page.queue, order)
+    call('ZREM', page.line, order)
     return
   end
   page.laned = page.laned - 1
   if lane == FREE then
-    call('ZREM', T .. ':f:' .. page.queue, order)
+    call('ZREM', page.free_line, order)
   else
-    call('ZREM', T .. ':k:' .. page.queue, lane_of(lane) .. order)
-    lane_moved(page, lane, order)
+    call('ZREM', page.lane_line, in_lane(lane, order))
+    lane_moved(page, lane, order, false)
   end
 end
 
@@ -133,8 +141,12 @@ end
 local function close_ranks()
   for _, page in pairs(pages) do
     if #page.joins > 0 then
-      call_many('ZADD', T .. ':r:' .. page.queue, page.joins, 2)
+      call_many('ZADD', page.line, page.joins, 2)
       page.joins = {}
+    end
+    if #page.lane_joins > 0 then
+      call_many('ZADD', page.lane_line, page.lane_joins, 2)
+      page.lane_joins = {}
     end
   end
 end

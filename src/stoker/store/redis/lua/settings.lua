@@ -51,7 +51,7 @@ local function change_lanes(page)
       local head, order = head_of(bodies[i]), orders[at + i - 1]
       local name = lane_for(page, head[9], page.limits_task[head[2]] and head[2])
       local line = name and laned or ready
-      line[#line + 1], line[#line + 2] = '0', name and lane_of(name) .. order or order
+      line[#line + 1], line[#line + 2] = '0', name and in_lane(name, order) or order
     end
   end
   call_many('ZADD', T .. ':r:' .. page.queue, ready, 2)
@@ -66,7 +66,7 @@ local function make_heads_anew(page)
     T .. ':d:' .. queue)
   for _, member in ipairs(call('ZRANGE', T .. ':k:' .. queue, 0, -1)) do
     local length = lane_length(member)
-    lane_moved(page, sub(member, 5, length), sub(member, length + 1))
+    lane_moved(page, sub(member, 5, length), sub(member, length + 1), true)
   end
 end
 
@@ -90,13 +90,13 @@ end
 local function count_use(page)
   call('DEL', T .. ':u:' .. page.queue, T .. ':v:' .. page.queue)
   page.in_use, page.moved = {u = {}, v = {}}, {u = {}, v = {}}
-  if #page.tasks == 0 and not page.by_key then
+  if #page.tasks == 0 and not page.counts_keys then
     return
   end
   for _, body in ipairs(fetch('j', burdening())) do
     local head = head_of(body)
     if head[1] == page.queue then
-      if page.by_key and head[9] then
+      if page.counts_keys and head[9] then
         use(page, 'u', head[9], head[8])
       end
       if page.limits_task[head[2]] then
@@ -138,6 +138,7 @@ function configure(settings)
   settle_lanes()
   local before = {
     lanes = encode({page.tasks, page.by_key and 1}), time_first = page.time_first,
+    use = encode({page.tasks, page.counts_keys and 1}),
     fair = page.fair, ageing = page.ageing, within = page.within,
   }
   write_settings(page, settings)
@@ -149,6 +150,8 @@ function configure(settings)
   end
   if other_lanes then
     change_lanes(page)
+  end
+  if before.use ~= encode({page.tasks, page.counts_keys and 1}) then
     count_use(page)
   end
   if other_lanes or other_order or before.fair ~= page.fair

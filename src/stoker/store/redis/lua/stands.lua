@@ -40,13 +40,18 @@ end
 
 -- Jobs hold so many units each, or give them up; their tasks count them where they have limits.
 local function hold(page, key, units, numbers, tasks)
+  burden(page, units * #numbers)
   if type(key) == 'table' and page.by_key then
-    look_up_use(page, 'u', key)
-    for i = 1, #numbers do
-      burden(page, key[i], units)
+    if page.counts_keys then
+      look_up_use(page, 'u', key)
     end
-  else
-    burden(page, type(key) == 'string' and key, units * #numbers)
+    for i = 1, #numbers do
+      if key[i] then
+        burden_key(page, key[i], units)
+      end
+    end
+  elseif type(key) == 'string' then
+    burden_key(page, key, units * #numbers)
   end
   for i = 1, tasks and #numbers or 0 do
     if tasks[i] then

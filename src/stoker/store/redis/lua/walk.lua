@@ -5,155 +5,129 @@
 -- costs nothing, however many jobs it has; and so do those of tasks with a limit. In a queue whose
 -- jobs age each rank is a line of its own, and the ranks are merged.
 --
--- An entry is a job that nobody from its source precedes: what it is sorted by, order, source, the
--- line behind it unless that is its lane; name of its lane, key, task; in a fair queue its party,
--- how far that one had been served, and its turn; its weight and body, once it is foremost.
+-- An entry stands for the foremost job from its source, and then for the next one: what it is sorted
+-- by, the job's order, its weight and body once they are asked for, the source, and the line behind
+-- it unless that is its lane; in a fair queue the turn, and how far its key had been served. The
+-- entry of a lane also has its name, key and task or false, the field of its head and that head as it
+-- was, orders of those known to follow, the place at which the next of them begins, and whether
+-- anybody has left. There are many, so they are lists.
 
-LEAN, READY, FREE_LINE = 0, 1, 2
-local HEADS, HEAD = 3, 4 -- one among others, and one that has left them
+local READY, FREE_LINE, HEADS, HEAD = 1, 2, 3, 4 -- one among the heads, and one that has left them
+local ORDER, WEIGHT, BODY, SOURCE, LINE, TURN, SERVED = 2, 3, 4, 5, 6, 7, 8
+local NAME, WHOSE, TASK, FIELD, FORMER, FRONT, AT, LEFT = 9, 10, 11, 12, 13, 14, 15, 16
 local BEFORE_ALL = rep('\0', 8)
-STEP = 32 -- members of a line read at once, where it is not known how many are wanted
+local AHEAD = 8 -- followers that are looked up at once
 
 -- -- lines ----------------------------------------------------------------------------------
-
--- The members of a line that begin alike, from one bound to another, without what they begin with;
--- `size` at a time, of which `note` is told.
-local function members(name, prefix, from, to, size, note)
-  local found, at, skip = NONE, 0, #prefix + 1
-  from, to = '[' .. prefix .. from, '[' .. prefix .. to .. HIGH
-  return function()
-    at = at + 1
-    if not found[at] and from then
-      found, at = call('ZRANGEBYLEX', name, from, to, 'LIMIT', 0, size), 1
-      from = #found == size and '(' .. found[size]
-      if note then
-        note(found, #prefix)
-      end
-    end
-    return found[at] and (skip == 1 and found[at] or sub(found[at], skip))
-  end
-end
-
--- The due members of a line, in its order. A member begins with an order.
-function due_members(page, name, prefix, size, note)
-  if page.time_first then
-    return members(name, prefix, '', NOW8, size, note)
-  end
-  local found, at, done, skip = NONE, 0, false, #prefix
-  local from, to = '[' .. prefix, prefix == '' and '+' or '[' .. prefix .. HIGH
-  return function()
-    while true do
-      at = at + 1
-      local member = found[at]
-      if not member then
-        if done then
-          return nil
-        end
-        found, at = call('ZRANGEBYLEX', name, from, to, 'LIMIT', 0, size), 0
-        done = #found < size
-        if not done then
-          from = '(' .. found[#found]
-        end
-        if note then
-          note(found, skip)
-        end
-      elseif sub(member, skip + 9, skip + 16) <= NOW8 then
-        return skip == 0 and member or sub(member, skip + 1)
-      else
-        -- Nothing behind it is due in this rank: on to the next one.
-        from, found, at, done = '(' .. sub(member, 1, skip + 8) .. HIGH, NONE, 0, false
-      end
-    end
-  end
-end
-
--- The due members of a line as one or more lines in the queue's order.
-local function lines_in(page, name, prefix, size, note)
-  if not page.ageing then
-    return {due_members(page, name, prefix, size, note)}
-  end
-  local lines, from, to = {}, '[' .. prefix, prefix == '' and '+' or '[' .. prefix .. HIGH
-  while true do
-    local first = call('ZRANGEBYLEX', name, from, to, 'LIMIT', 0, 1)[1]
-    if not first then
-      return lines
-    end
-    local rank = sub(first, #prefix + 1, #prefix + 8)
-    lines[#lines + 1] = members(name, prefix, rank, rank .. NOW8, size, note)
-    from = '(' .. prefix .. rank .. HIGH
-  end
-end
 
 local function lines_of_heads(walk, task)
   local page = walk.page
   local name, prefix = line_of_heads(page, task)
   if page.fair then
-    local nobody_behind, clock = sortable(0), sortable(page.clock)
-    local lines = {members(name, prefix, clock, '', walk.size, walk.note_heads)}
+    local clock = sortable(page.clock)
+    local lines = {members_between(name, prefix, clock, '', walk.need, walk.note_heads)}
     if page.clock > 0 then
-      lines[2] = members(name, prefix, nobody_behind, nobody_behind, walk.size, walk.note_heads)
+      local from = sortable(0)
+      lines[2] = members_between(name, prefix, from, from, walk.need, walk.note_heads)
     end
     return lines
   end
-  return lines_in(page, name, prefix, walk.size, walk.note_heads)
+  return lines_in(page, name, prefix, walk.need, walk.note_heads)
 end
 
--- The job behind another one in its lane and bucket, if it is due. Who is next, due or not, is
--- noted: it will be the foremost when those before it are gone.
-local function behind(walk, name, order)
-  local page, lane = walk.page, lane_of(name)
-  local bucket = bucket_of(page, order)
-  local found = call('ZRANGEBYLEX', page.lane_line, '(' .. lane .. order, '+', 'LIMIT', 0, 1)[1]
-  local is_here = found and sub(found, 1, #lane + #bucket) == lane .. bucket
-  local follower = is_here and sub(found, #lane + 1)
-  local followers = walk.followers[name] or {}
-  followers[bucket], walk.followers[name] = follower or NOBODYS, followers
-  return follower and due_of(page, follower) <= NOW8 and follower
+-- Who comes next in an entry's lane and bucket, due or not; false: nobody.
+local function next_in_lane(page, entry)
+  if entry[AT] > #entry[FRONT] then
+    local orders, lane = {}, 4 + #entry[NAME]
+    local found = call('ZRANGEBYLEX', page.lane_line, '(' .. in_lane(entry[NAME], entry[ORDER]),
+      '[' .. entry[FIELD] .. HIGH, 'LIMIT', 0, AHEAD)
+    for i = 1, #found do
+      orders[i] = sub(found[i], lane + 1)
+    end
+    entry[FRONT], entry[AT] = concat(orders), 1
+  end
+  local at = entry[AT]
+  entry[AT] = at + 22
+  return at <= #entry[FRONT] and sub(entry[FRONT], at, at + 21)
 end
 
 -- -- what is known of those to come ---------------------------------------------------------
 
 -- Bodies are read many at a time, when the first weight is asked for.
-local function note_numbers(walk, found, at)
-  local upcoming = walk.upcoming
+local function note_numbers(walk, found)
+  local upcoming, n = walk.upcoming, #walk.upcoming
   for i = 1, #found do
-    upcoming[#upcoming + 1] = sub(found[i], at + 17, at + 22)
+    upcoming[n + i] = sub(found[i], 17)
   end
 end
 
+-- The entry of a lane, by its member in a line of heads, where that begins after the given place.
+local function head_entry(page, member, skip)
+  local last = skip + page.head_size
+  local order, name = sub(member, last - 21, last), sub(member, last + 1)
+  local key, task = key_and_task(name)
+  return {
+    false, order, false, false, HEADS, false, false,
+    page.fair and unsorted(sub(member, skip + 1, skip + 8)),
+    name, key or false, task or false, in_lane(name, bucket_of(page, order)),
+    page.fair and sub(member, skip + 1, last) or order, '', 1, false,
+  }
+end
+
+-- The entries of these heads, with what is kept of their lanes and their keys.
 local function note_heads(walk, found, skip)
-  local at, keys = walk.page.fair and skip + 30 or skip, {}
+  local page, keys, fields, numbers, entries = walk.page, {}, {}, {}, {}
   for i = 1, #found do
-    keys[i] = key_and_task(sub(found[i], at + 23)) or false
+    local entry = head_entry(page, found[i], skip)
+    entries[i], keys[i], fields[i] = entry, entry[WHOSE], entry[FIELD]
+    numbers[i] = sub(entry[ORDER], 17)
   end
-  look_up_use(walk.page, 'u', keys)
-  note_numbers(walk, found, at)
+  if page.counts_keys then
+    look_up_use(page, 'u', keys)
+  end
+  local kept, read = kept_heads(page, fields), is_sorted(numbers) and fetch or fetch_scattered
+  local bodies, first = read('j', numbers), page.head_size + 1
+  for i = 1, #found do
+    local entry, body = entries[i], bodies[i]
+    entry[BODY], entry[FRONT], entry[AT] = body, kept[i], first
+    entry[WEIGHT] = byte(body) == 0 and WHOLE_WEIGHT
+  end
+  return entries
 end
 
-local function body_of(walk, number)
-  local body = walk.bodies[number]
-  if not body then
-    local numbers = walk.upcoming
-    numbers[#numbers + 1], walk.upcoming = number, {}
-    table.sort(numbers)
-    for i, each in ipairs(fetch('j', numbers)) do
-      walk.bodies[numbers[i]] = each
-    end
-    body = walk.bodies[number]
+-- Reads an entry's body with all others noted, and with those known to follow in its lane.
+local function read_bodies(walk, entry, number)
+  local numbers = walk.upcoming
+  numbers[#numbers + 1], walk.upcoming = number, {}
+  for at = entry[AT] or 1, entry[SOURCE] == HEAD and #entry[FRONT] or 0, 22 do
+    numbers[#numbers + 1] = sub(entry[FRONT], at + 16, at + 21)
   end
-  return body
+  if not is_sorted(numbers) then
+    table.sort(numbers)
+  end
+  for i, body in ipairs(fetch('j', numbers)) do
+    walk.bodies[numbers[i]] = body
+  end
+end
+
+local function body_of(walk, entry)
+  local number = sub(entry[ORDER], 17)
+  if not walk.bodies[number] then
+    read_bodies(walk, entry, number)
+  end
+  return walk.bodies[number]
 end
 
 -- The weight of an entry's job, as far as somebody has to know it.
 local function weigh(walk, entry)
-  if entry.source == FREE_LINE then
-    entry.weight = 0
+  if entry[SOURCE] == FREE_LINE then
+    entry[WEIGHT] = 0
   elseif not walk.page.weighs then
-    entry.weight = WHOLE_WEIGHT
+    entry[WEIGHT] = WHOLE_WEIGHT
   else
-    local body = body_of(walk, sub(entry.order, 17))
-    entry.body = body
-    entry.weight = byte(body) == 0 and WHOLE_WEIGHT or head_of(body)[8]
+    local body = entry[BODY] or body_of(walk, entry)
+    entry[BODY] = body
+    entry[WEIGHT] = byte(body) == 0 and WHOLE_WEIGHT or head_of(body)[8]
   end
 end
 
@@ -161,107 +135,130 @@ end
 
 -- Whose turn it is is reckoned with what was taken in this claim.
 local function turn_of(walk, entry)
-  return math.max(walk.moved[entry.party] or entry.served, walk.clock)
+  local turn, clock = walk.moved[entry[WHOSE]] or entry[SERVED], walk.clock
+  return turn > clock and turn or clock
 end
 
+-- The lines have their own heap, since all but one of those that left them mostly wait in vain.
 local function add(walk, entry)
-  local page = walk.page
-  local rating = page.ageing and rating_of(page, entry.order) or entry.order
+  local page, order = walk.page, entry[ORDER]
+  local rating = page.ageing and rating_of(page, order) or order
   if not page.fair then
     entry[1] = rating
-  elseif entry.source == FREE_LINE then
+  elseif entry[SOURCE] == FREE_LINE then
     entry[1] = BEFORE_ALL .. rating
   else
-    entry.turn = turn_of(walk, entry)
-    entry[1] = sortable(entry.turn) .. rating
+    entry[TURN] = turn_of(walk, entry)
+    entry[1] = sortable(entry[TURN]) .. rating
   end
-  push(walk.heap, entry)
+  push(entry[SOURCE] == HEAD and walk.lanes or walk.fronts, entry)
 end
 
--- A job without a lane, or of weight 0.
-local function next_in_line(walk, source, line)
-  local order = line()
-  if order then
-    add(walk, {order = order, source = source, line = line, party = '', served = walk.nobodys})
+-- The next job without a lane, or of weight 0.
+local function go_on_in_line(walk, entry)
+  entry[ORDER] = entry[LINE]()
+  if entry[ORDER] then
+    entry[WEIGHT], entry[BODY] = false, false
+    add(walk, entry)
   end
 end
 
-local function head_entry(member, line)
-  local entry = {order = sub(member, 1, 22), source = HEADS, line = line, name = sub(member, 23)}
-  entry.key, entry.task = key_and_task(entry.name)
-  return entry
-end
-
-local function fair_head_entry(walk, member, line)
-  local entry = head_entry(sub(member, 31), line)
-  entry.party, entry.served = party_of(entry.key), unsorted(sub(member, 1, 8))
-  if walk.moved[entry.party] then
-    entry.source = HEAD -- its place among the heads is no longer its own
-  end
-  return entry
+local function line_entry(walk, source, line)
+  return {false, false, false, false, source, line, false, walk.nobodys, false, false, false}
 end
 
 local function next_head(walk, line)
-  local fair, source = walk.page.fair, nil
   repeat
-    local member = line()
-    if not member then
+    local entry = line()
+    if not entry then
       return
     end
-    local entry = fair and fair_head_entry(walk, member, line) or head_entry(member, line)
-    source = entry.source
+    entry[LINE] = line
+    if walk.moved and walk.moved[entry[WHOSE]] then
+      entry[SOURCE] = HEAD -- its place among the heads is no longer its own
+    end
     add(walk, entry)
-  until source == HEADS
+  until entry[SOURCE] == HEADS
 end
 
-local function next_in_lane(walk, before)
-  local order = behind(walk, before.name, before.order)
-  if order then
-    add(walk, {
-      order = order, source = HEAD, name = before.name, key = before.key, task = before.task,
-      party = before.party, served = before.served,
-    })
+local function go_on_in_lane(walk, entry)
+  if not entry[LEFT] then
+    entry[LEFT] = true
+    walk.left[#walk.left + 1] = entry
   end
+  entry[ORDER], entry[SOURCE] = next_in_lane(walk.page, entry), HEAD
+  entry[WEIGHT], entry[BODY] = false, false
+  if entry[ORDER] and due_of(walk.page, entry[ORDER]) <= NOW8 then
+    add(walk, entry)
+  end
+end
+
+-- -- jobs that are taken ----------------------------------------------------------------------
+
+-- taken: how many, and of each its number, its queue's page, its limited task or false, and its body
+-- as far as it was read; and who leaves which line.
+function note_taken(taken, page, order, line, member, task, body)
+  local n, leaving = taken.count + 1, taken.leaving[line]
+  if not leaving then
+    leaving, page.changed = {}, true
+    taken.leaving[line] = leaving
+  end
+  leaving[#leaving + 1] = member
+  taken.numbers[n], taken.pages[n], taken.tasks[n], taken.bodies[n] = sub(order, 17), page, task, body
+  taken.count = n
+end
+
+local function note_started(walk, entry, taken)
+  local page, order, line, member = walk.page, entry[ORDER], walk.page.line, entry[ORDER]
+  if entry[SOURCE] ~= READY then
+    page.laned = page.laned - 1
+    line = page.free_line
+  end
+  if entry[NAME] then
+    line, member = page.lane_line, in_lane(entry[NAME], order)
+  end
+  note_taken(taken, page, order, line, member, entry[TASK], entry[BODY])
+  walk.need.wanted = walk.need.wanted - 1
 end
 
 -- -- walking --------------------------------------------------------------------------------
 
-local function new_walk(page, door, size)
+local function new_walk(page, door, need)
   local walk = {
-    page = page, door = door, size = size, heap = {}, aside = {}, full = {}, is_full = {},
-    followers = {}, upcoming = {}, bodies = {},
+    page = page, door = door, need = need, fronts = {}, lanes = {}, aside = {}, full = {},
+    is_full = {}, left = {}, upcoming = {}, bodies = {},
   }
+  function walk.note_heads(found, skip)
+    return note_heads(walk, found, skip)
+  end
   if page.weighs then
-    function walk.note(found, skip)
-      note_numbers(walk, found, skip)
-    end
-    function walk.note_heads(found, skip)
-      note_heads(walk, found, skip)
+    function walk.note(found)
+      note_numbers(walk, found)
     end
   end
   if page.fair then
-    walk.clock, walk.moved, walk.nobodys = page.clock, {}, served(page, '')
+    walk.clock, walk.moved, walk.nobodys = page.clock, {}, served(page, false)
   end
   return walk
 end
 
--- All lines of a queue, before the first has been asked; members are read `size` at a time.
-function set_out(page, door, size)
+-- All lines of a queue, before the first has been asked.
+function set_out(page, door, need)
   if page.dozes then
     wake_lanes(page)
   end
   if page.fair then
     level_turns(page)
   end
-  local walk = new_walk(page, door, size)
-  for _, line in ipairs(lines_in(page, T .. ':r:' .. page.queue, '', size, walk.note)) do
-    next_in_line(walk, READY, line)
+  local walk = new_walk(page, door, need)
+  for _, line in ipairs(lines_in(page, page.line, '', need, walk.note)) do
+    go_on_in_line(walk, line_entry(walk, READY, line))
   end
   if page.laned == 0 then
     return walk
   end
-  for _, line in ipairs(lines_in(page, T .. ':f:' .. page.queue, '', size)) do
-    next_in_line(walk, FREE_LINE, line)
+  for _, line in ipairs(lines_in(page, page.free_line, '', need)) do
+    go_on_in_line(walk, line_entry(walk, FREE_LINE, line))
   end
   for _, line in ipairs(lines_of_heads(walk)) do
     next_head(walk, line)
@@ -274,12 +271,19 @@ function set_out(page, door, size)
   return walk
 end
 
--- The foremost one's party has had a turn meanwhile, with a job of another rank or task.
+-- The heap of which the first entry is foremost.
+local function first_heap(walk)
+  local front, lane = walk.fronts[1], walk.lanes[1]
+  return (lane and not (front and front[1] <= lane[1])) and walk.lanes or walk.fronts
+end
+
+-- The foremost one's key has had a turn meanwhile, with a job of another rank or task.
 local function put_back(walk)
-  local entry = pop(walk.heap)
-  if entry.source == HEADS then
-    entry.source = HEAD
-    next_head(walk, entry.line)
+  local entry = pop(walk.first)
+  local line = entry[SOURCE] == HEADS and entry[LINE]
+  if line then
+    entry[SOURCE] = HEAD
+    next_head(walk, line)
   end
   add(walk, entry)
 end
@@ -288,32 +292,34 @@ end
 local function only_free(heap)
   local free = {}
   for _, entry in ipairs(heap) do
-    if entry.source == FREE_LINE then
+    if entry[SOURCE] == FREE_LINE then
       push(free, entry)
     end
   end
   return free
 end
 
--- Lets those come to the fore who were behind.
+-- Lets those come to the fore who were behind, as far as somebody is wanted.
 local function go_on(walk, entry, barred)
-  local source = entry.source
+  local source, line, wanted = entry[SOURCE], entry[LINE], walk.need.wanted > 0
   if source == READY or source == FREE_LINE then
-    next_in_line(walk, source, entry.line)
+    if wanted then
+      go_on_in_line(walk, entry)
+    end
     return
   end
   if not barred then
-    next_in_lane(walk, entry)
+    go_on_in_lane(walk, entry)
   end
-  if source == HEADS and barred ~= TASK_FULL then -- where it is, all heads are of that task
-    next_head(walk, entry.line)
+  if wanted and source == HEADS and barred ~= TASK_FULL then -- then all heads are of that task
+    next_head(walk, line)
   end
 end
 
 local function pass_over(walk, barred)
-  local entry = pop(walk.heap)
-  if barred == KEY_FULL and not walk.is_full[entry.name] then
-    walk.is_full[entry.name] = true
+  local entry = pop(walk.first)
+  if barred == KEY_FULL and not walk.is_full[entry[NAME]] then
+    walk.is_full[entry[NAME]] = true
     walk.full[#walk.full + 1] = entry
   elseif barred == SHARE_FULL then
     walk.aside[#walk.aside + 1] = entry
@@ -321,24 +327,25 @@ local function pass_over(walk, barred)
   go_on(walk, entry, barred)
 end
 
--- The next entry whose key and task have room.
+-- The order of the next job whose key and task have room.
 function foremost(walk)
   if not walk.stopped and is_full(walk.door) then
-    walk.heap, walk.stopped = only_free(walk.heap), true
+    walk.fronts, walk.lanes, walk.stopped = only_free(walk.fronts), {}, true
   end
   while true do
-    local entry = walk.heap[1]
+    walk.first = first_heap(walk)
+    local entry = walk.first[1]
     if not entry then
       return nil
-    elseif entry.turn and turn_of(walk, entry) ~= entry.turn then
+    elseif entry[TURN] and turn_of(walk, entry) ~= entry[TURN] then
       put_back(walk)
     else
-      if not entry.weight then
+      if not entry[WEIGHT] then
         weigh(walk, entry)
       end
-      local barred = bars(walk.door, entry, walk.lent)
+      local barred = bars(walk.door, entry[NAME], entry[WHOSE], entry[TASK], entry[WEIGHT], walk.lent)
       if not barred then
-        return entry
+        return entry[ORDER]
       end
       pass_over(walk, barred)
     end
@@ -346,31 +353,66 @@ function foremost(walk)
 end
 
 local function take_turn(walk, entry)
-  local turns = entry.key and walk.page.rules.turns
-  local turns_each = turns and turns[entry.key] or WHOLE_WEIGHT
-  walk.clock = entry.turn
-  walk.moved[entry.party] = entry.turn + math.floor(entry.weight * WHOLE_WEIGHT / turns_each)
+  local turns = entry[WHOSE] and walk.page.rules.turns
+  local turns_each = turns and turns[entry[WHOSE]] or WHOLE_WEIGHT
+  walk.clock = entry[TURN]
+  walk.moved[entry[WHOSE]] = entry[TURN] + math.floor(entry[WEIGHT] * WHOLE_WEIGHT / turns_each)
 end
 
--- May the foremost one start? It leaves the line, whatever the answer.
-function let_in_foremost(walk)
-  local entry = pop(walk.heap)
-  if not lets_in(walk.door, entry) then
-    return nil -- nobody comes behind it but those who wait for no room
+-- May the foremost one start? Then it is noted. It leaves the line, whatever the answer.
+function let_in_foremost(walk, taken)
+  local entry = pop(walk.first)
+  if not lets_in(walk.door, entry[WHOSE], entry[TASK], entry[WEIGHT]) then
+    return false -- nobody comes behind it but those who wait for no room
   end
-  if entry.turn then
+  if entry[TURN] then
     take_turn(walk, entry)
   end
+  note_started(walk, entry, taken)
   go_on(walk, entry)
-  return entry
+  return true
 end
 
 -- Those that were beyond their share come once more, with their lanes behind them.
 function set_out_again(walk)
-  walk.heap, walk.lent, walk.stopped = {}, true, false
+  walk.fronts, walk.lanes, walk.lent, walk.stopped = {}, {}, true, false
   for _, entry in ipairs(walk.aside) do
-    entry.source = HEAD
+    entry[SOURCE] = HEAD
     add(walk, entry)
   end
   walk.aside = {}
+end
+
+-- Those are foremost now who came next.
+local function move_up(walk)
+  local page, changes = walk.page, no_changes()
+  for _, entry in ipairs(walk.left) do
+    local order, name, kept = entry[ORDER], entry[NAME], false
+    local head = order and head_for(page, name, order)
+    if head then
+      kept = head == order and sub(entry[FRONT], entry[AT] - 22) or head .. sub(entry[FRONT], entry[AT])
+    end
+    note_change(page, changes, name, entry[FIELD], entry[FORMER], head, kept)
+  end
+  rewrite_heads(page, changes)
+end
+
+-- Those who had a turn go back, and their lanes move up.
+function leave_lanes(walk)
+  local page, moved = walk.page, walk.moved
+  if moved then
+    remember_turns(page, walk.clock, moved)
+  end
+  move_up(walk)
+  if moved then
+    settle_wholly(page, lanes_of(page, moved))
+  end
+end
+
+-- Whoever found no room is not looked at until there may be some.
+function shut_lanes(walk)
+  for _, entry in ipairs(walk.full) do
+    local name = entry[NAME]
+    shut_lane(walk.page, name, entry[ORDER], walk.door.opens_at[name])
+  end
 end
