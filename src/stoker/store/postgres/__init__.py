@@ -25,7 +25,7 @@ from stoker.store.postgres.check import findings
 from stoker.store.postgres.clock import GivenClock, ServerClock, Timepiece
 from stoker.store.postgres.commit import Committer
 from stoker.store.postgres.document import STATEMENT, document_of, receipt_of, told
-from stoker.store.postgres.driver import Connection, connect, read_url, troubles
+from stoker.store.postgres.driver import Connection, Troubles, connect, read_url
 from stoker.store.postgres.look import Looker
 from stoker.store.postgres.marks import Marks
 from stoker.store.postgres.pool import Pool
@@ -51,6 +51,7 @@ class PostgresStore:
     def __init__(self, url: str, *, clock: Clock | None = None, connections: int = 8) -> None:
         self.address = read_url(url)
         self._adapters = adapters()
+        self._troubles = Troubles(self.address.shown)
         self._clock: Timepiece = ServerClock() if clock is None else GivenClock(clock)
         self.now: Clock = self._clock
         self._pool = Pool(self._connect, connections)
@@ -76,7 +77,7 @@ class PostgresStore:
         return connect(self.address, self._adapters)
 
     def _use(self, task: Callable[[Connection], T]) -> T:
-        with troubles(self.address.shown), self._pool.connection() as connection:
+        with self._troubles, self._pool.connection() as connection:
             return task(connection)
 
     def _hear_clock(self, connection: Connection) -> None:
@@ -218,5 +219,5 @@ class PostgresStore:
 def is_there(url: str) -> bool:
     """Whether a store was made already, where a URL says."""
     address = read_url(url)
-    with troubles(address.shown), closing(connect(address)) as connection:
+    with Troubles(address.shown), closing(connect(address)) as connection:
         return version(connection, address) > 0

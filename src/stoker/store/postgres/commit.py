@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from stoker.kernel.change import Change
 from stoker.kernel.job import QUEUED, Job
 from stoker.store import OK, Claim, Receipt
+from stoker.store.lone import lone_job
 from stoker.store.postgres.claim import Asking
 from stoker.store.postgres.clock import Timepiece
 from stoker.store.postgres.driver import (
@@ -24,11 +25,12 @@ from stoker.store.postgres.driver import (
     Connection,
     Cursor,
     NotThisWay,
+    ShortWay,
+    ask,
     sent_ahead,
-    short_way,
     together,
 )
-from stoker.store.postgres.lean import placed, settling
+from stoker.store.postgres.lean import LONE_KINDS, lone_facts, placed, settling
 from stoker.store.postgres.marks import Marks
 from stoker.store.postgres.plan import Plan
 from stoker.store.postgres.rows import Row
@@ -65,6 +67,7 @@ class Committer:
     def __init__(self, schema: str, marks: Marks, clock: Timepiece) -> None:
         self._schema = schema
         self._sql = named(schema, "commit.sql")
+        self._place_one = self._sql["place_one"].encode()
         self._marks = marks
         self._clock = clock
         self._kept: set[str] = set()
@@ -74,6 +77,9 @@ class Committer:
         self, connection: Connection, changes: Sequence[Change], claims: Sequence[Claim]
     ) -> Outcome:
         """Commit the changes, then serve the claims."""
+        lone = None if claims else lone_job(changes)
+        if lone is not None:
+            return self._alone(connection, lone)
         plan = Plan(changes)
         walks = any(self._kept.intersection(claim.queues) for claim in claims)
         if plan.rest or walks or len(claims) > 1:
@@ -88,6 +94,20 @@ class Committer:
             outcome.grants = [again(lambda: self._apart(connection, claims[0]))]
         return outcome
 
+    def _alone(self, connection: Connection, job: Job) -> Outcome:
+        """One new job and nothing else, which is what most callers bring."""
+        self._marks.placed(job.queue, job.due_at)
+        facts = lone_facts(job)
+        try:
+            with ShortWay():
+                given = again(lambda: ask(connection, self._place_one, facts, LONE_KINDS))
+        except NotThisWay:
+            at_length = Plan([Change(inserts=(job,))], at_length=True)
+            return again(lambda: self._in_steps(connection, at_length, ()))
+        outcome = Outcome(1)
+        outcome.receipts[0] = Receipt(ids=(int.from_bytes(given, "big"),))
+        return outcome
+
     def _at_once(
         self, connection: Connection, plan: Plan, claims: Sequence[Claim]
     ) -> tuple[Outcome, bool]:
@@ -95,7 +115,7 @@ class Committer:
         outcome = Outcome(len(plan.changes))
         asked = [Asking(claim, self._marks) for claim in claims]
         calls = [*self._calls(plan), *(self._call_of(each) for each in asked)]
-        with short_way():
+        with ShortWay():
             with together(connection) if len(calls) > 1 else nullcontext():
                 cursors = self._send(connection, calls)
             answers = [cursor.fetchall() for cursor in cursors]
@@ -115,7 +135,7 @@ class Committer:
 
     def _in_steps(self, connection: Connection, plan: Plan, claims: Sequence[Claim]) -> Outcome:
         outcome = Outcome(len(plan.changes))
-        with short_way(), sent_ahead(connection) as arrive:
+        with ShortWay(), sent_ahead(connection) as arrive:
             seal = self._seal(connection, plan)
             cursors = self._send(connection, self._calls(plan))
             if plan.rest:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+import select
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
@@ -14,7 +15,8 @@ from psycopg import errors
 from psycopg.adapt import AdaptersMap, Dumper
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.postgres import adapters as default_adapters
-from psycopg.pq import Format, TransactionStatus
+from psycopg.pq import ExecStatus, Format, TransactionStatus
+from psycopg.pq.abc import PGconn, PGresult
 
 from stoker.errors import (
     BadInput,
@@ -178,9 +180,38 @@ def together(connection: Connection) -> Iterator[Arrive]:
     pipeline.__exit__(None, None, None)
 
 
+def ask(
+    connection: Connection, question: bytes, facts: Sequence[bytes | None], kinds: Sequence[int]
+) -> bytes:
+    """The one value that a statement gives, which is a transaction of its own. All is in the
+    server's binary form: the driver, left to adapt and to describe it, would take twice as long."""
+    line = connection.pgconn
+    line.send_query_params(question, facts, kinds, [BINARY] * len(facts), BINARY)
+    news = select.poll()
+    news.register(line.socket, select.POLLIN | select.POLLOUT)
+    while line.flush():  # a large one goes in portions
+        news.poll()
+        line.consume_input()
+    news.modify(line.socket, select.POLLIN)
+    result = _arrived(line, news)
+    assert result is not None, "every statement has an answer"
+    while _arrived(line, news) is not None:
+        """And that is its end."""
+    if result.status != ExecStatus.TUPLES_OK:
+        raise errors.error_from_result(result)
+    return result.get_value(0, 0) or b""
+
+
+def _arrived(line: PGconn, news: select.poll) -> PGresult | None:
+    while line.is_busy():
+        news.poll()
+        line.consume_input()
+    return line.get_result()
+
+
 def is_idle(connection: Connection) -> bool:
-    """Can it be used for something new?"""
-    return not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
+    """Can it be used for something new? One that is closed can not."""
+    return connection.pgconn.transaction_status == TransactionStatus.IDLE
 
 
 RETRIED = (errors.SerializationFailure, errors.DeadlockDetected, errors.UniqueViolation)
@@ -191,26 +222,31 @@ class NotThisWay(Exception):
     """The short way is closed: the store is sealed, or some job has moved on. Nothing happened."""
 
 
-@contextmanager
-def short_way() -> Iterator[None]:
-    """Tell what our own routines say from all other troubles."""
-    try:
-        yield
-    except psycopg.Error as error:
-        if error.sqlstate in _OUR_WORDS:
+class ShortWay:
+    """Tells what our own routines say from all other troubles."""
+
+    def __enter__(self) -> None:
+        """It is open, as far as is known."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _where: object) -> None:
+        if isinstance(error, psycopg.Error) and error.sqlstate in _OUR_WORDS:
             raise NotThisWay from error
-        raise
 
 
-@contextmanager
-def troubles(shown: str) -> Iterator[None]:
-    """Turn the server's and the driver's errors into ours, each saying what to do."""
-    try:
-        yield
-    except psycopg.Error as error:
-        raise _told(shown, error) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise StoreCorrupt(f"{shown} holds what Stoker never wrote ({error})") from error
+class Troubles:
+    """Turns the server's and the driver's errors into ours, each saying what to do."""
+
+    def __init__(self, shown: str) -> None:
+        self._shown = shown
+
+    def __enter__(self) -> None:
+        """So far all is well."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _where: object) -> None:
+        if isinstance(error, psycopg.Error):
+            raise _told(self._shown, error) from error
+        if isinstance(error, msgspec.DecodeError | UnicodeDecodeError):
+            raise StoreCorrupt(f"{self._shown} holds what Stoker never wrote ({error})") from error
 
 
 _TOLD: tuple[tuple[tuple[type[psycopg.Error], ...], type[StokerError], str], ...] = (
