@@ -25,7 +25,7 @@ from stoker.store.postgres.check import findings
 from stoker.store.postgres.clock import GivenClock, ServerClock, Timepiece
 from stoker.store.postgres.commit import Committer
 from stoker.store.postgres.document import STATEMENT, document_of, receipt_of, told
-from stoker.store.postgres.driver import Connection, Troubles, connect, read_url
+from stoker.store.postgres.driver import TEXT, Connection, Troubles, ask, connect, read_url
 from stoker.store.postgres.look import Looker
 from stoker.store.postgres.marks import Marks
 from stoker.store.postgres.pool import Pool
@@ -86,7 +86,9 @@ class PostgresStore:
         self._clock.hear(row[0])
 
     def _notify(self, message: str) -> None:
-        self._run("notify", channel_of(self.address.schema), message)
+        facts = (channel_of(self.address.schema).encode(), message.encode())
+        question = self._sql["notify"].encode()
+        self._use(lambda connection: ask(connection, question, facts, (TEXT, TEXT)))
 
     def _queues_with_news(self) -> list[str]:
         """For those who cannot hear: has anybody enqueued since the last look?"""

@@ -32,6 +32,8 @@ from stoker.errors import (
 __all__ = ["BINARY", "AdaptersMap", "Dumper", "default_adapters"]
 
 BINARY = Format.BINARY
+TEXT, BYTES, SMALL, WHOLE, FLAG = 25, 17, 21, 20, 16
+"""What the server calls its types: text, bytea, smallint, bigint, boolean."""
 DRIVER = f"psycopg {psycopg.__version__}"
 Connection = psycopg.Connection[tuple[Any, ...]]
 Cursor = psycopg.Cursor[tuple[Any, ...]]
@@ -160,6 +162,16 @@ def _roll_back(connection: Connection) -> None:
     if not connection.closed and not is_idle(connection):
         with suppress(psycopg.Error):
             connection.execute("ROLLBACK")
+
+
+def heard(connection: Connection) -> list[str]:
+    """What was rung since the last time on a channel that the connection listens to."""
+    line = connection.pgconn
+    line.consume_input()
+    said = []
+    while (notice := line.notifies()) is not None:
+        said.append(notice.extra.decode())
+    return said
 
 
 @contextmanager

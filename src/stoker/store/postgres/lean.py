@@ -26,6 +26,7 @@ from stoker.store.postgres.arrays import (
     Smallints,
     Texts,
 )
+from stoker.store.postgres.driver import BYTES, FLAG, SMALL, TEXT, WHOLE
 from stoker.store.postgres.rows import terms_of
 from stoker.store.postgres.texts import written
 
@@ -36,10 +37,9 @@ _FIELDS = Job.__struct_fields__
 _BLANK = astuple(Job(""))
 _ALIKE = [number for number, field in enumerate(_FIELDS) if field not in OWN_FACTS]
 
-_TEXT, _BYTES, _FORM, _WHOLE, _FLAG = 25, 17, 21, 20, 16
 LONE_KINDS = (
-    *(_TEXT, _TEXT, _BYTES, _FORM, _WHOLE, _WHOLE, _TEXT, _WHOLE, _FLAG, _FLAG),
-    *(_WHOLE, _WHOLE, _WHOLE, _TEXT, _TEXT),
+    *(TEXT, TEXT, BYTES, SMALL, WHOLE, WHOLE, TEXT, WHOLE, FLAG, FLAG),
+    *(WHOLE, WHOLE, WHOLE, TEXT, TEXT),
 )
 """What the server calls the types of the parameters of `place_one`."""
 _whole = struct.Struct(">q").pack

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hiredis import pack_command
 from redis.backoff import NoBackoff
 from redis.connection import Connection, SSLConnection, UnixDomainSocketConnection
 from redis.retry import Retry
@@ -76,5 +77,10 @@ def _tls(tls: Tls) -> dict[str, Any]:
 
 def say(line: Any, *command: bytes | str | int | float) -> Any:
     """Send a command and read its answer. An error that the server tells is raised."""
-    line.send_packed_command(line.pack_command(*command))
+    return exchange(line, pack_command(command))
+
+
+def exchange(line: Any, packed: bytes) -> Any:
+    """The same for a command in the form in which it travels."""
+    line.send_packed_command((packed,), check_health=False)
     return line.read_response(disable_decoding=True)

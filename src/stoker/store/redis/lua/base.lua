@@ -16,7 +16,7 @@ local WHOLE_WEIGHT = 1000
 local MOST_ARGUMENTS = 1000
 local HIGH = rep('\255', 22) -- behind whatever begins alike
 
--- Set anew by `begin` for every call.
+-- Set anew for every call, the first two by `come_to`, all by `begin`.
 local call, T, NOW, NOW8, lanes_by_name
 
 -- A whole number as eight bytes that sort as numbers do, negative ones first.
@@ -30,8 +30,13 @@ local function unsorted(bytes)
   return (unpack_struct('>i8', char((byte(bytes) + 128) % 256) .. sub(bytes, 2)))
 end
 
+local function come_to(keys)
+  call, T = redis.call, keys[1]
+end
+
 local function begin(keys, args)
-  call, T, lanes_by_name = redis.call, keys[1], {}
+  come_to(keys)
+  lanes_by_name = {}
   if args[1] == '' then
     local time = call('TIME')
     NOW = time[1] * 1000000 + time[2]
