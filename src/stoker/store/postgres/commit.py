@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 from stoker.kernel.change import Change
 from stoker.kernel.job import QUEUED, Job
 from stoker.store import OK, Claim, Receipt
-from stoker.store.lone import lone_job
 from stoker.store.postgres.claim import Asking
 from stoker.store.postgres.clock import Timepiece
 from stoker.store.postgres.driver import (
@@ -26,11 +25,11 @@ from stoker.store.postgres.driver import (
     Cursor,
     NotThisWay,
     ShortWay,
-    ask,
     sent_ahead,
     together,
 )
 from stoker.store.postgres.lean import LONE_KINDS, lone_facts, placed, settling
+from stoker.store.postgres.line import Question, ask, ask_both
 from stoker.store.postgres.marks import Marks
 from stoker.store.postgres.plan import Plan
 from stoker.store.postgres.rows import Row
@@ -77,9 +76,6 @@ class Committer:
         self, connection: Connection, changes: Sequence[Change], claims: Sequence[Claim]
     ) -> Outcome:
         """Commit the changes, then serve the claims."""
-        lone = None if claims else lone_job(changes)
-        if lone is not None:
-            return self._alone(connection, lone)
         plan = Plan(changes)
         walks = any(self._kept.intersection(claim.queues) for claim in claims)
         if plan.rest or walks or len(claims) > 1:
@@ -94,19 +90,17 @@ class Committer:
             outcome.grants = [again(lambda: self._apart(connection, claims[0]))]
         return outcome
 
-    def _alone(self, connection: Connection, job: Job) -> Outcome:
-        """One new job and nothing else, which is what most callers bring."""
+    def place(self, connection: Connection, job: Job, then: Question | None) -> int:
+        """Take in one new job, and tell its id; `then` goes along and comes after it."""
         self._marks.placed(job.queue, job.due_at)
-        facts = lone_facts(job)
-        try:
-            with ShortWay():
-                given = again(lambda: ask(connection, self._place_one, facts, LONE_KINDS))
-        except NotThisWay:
-            at_length = Plan([Change(inserts=(job,))], at_length=True)
-            return again(lambda: self._in_steps(connection, at_length, ()))
-        outcome = Outcome(1)
-        outcome.receipts[0] = Receipt(ids=(int.from_bytes(given, "big"),))
-        return outcome
+        question = Question(self._place_one, lone_facts(job), LONE_KINDS)
+        with ShortWay():
+            given = again(
+                partial(ask, connection, question)
+                if then is None
+                else partial(ask_both, connection, question, then)
+            )
+        return int.from_bytes(given, "big")
 
     def _at_once(
         self, connection: Connection, plan: Plan, claims: Sequence[Claim]

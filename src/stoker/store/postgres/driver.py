@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import select
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
@@ -15,8 +14,7 @@ from psycopg import errors
 from psycopg.adapt import AdaptersMap, Dumper
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.postgres import adapters as default_adapters
-from psycopg.pq import ExecStatus, Format, TransactionStatus
-from psycopg.pq.abc import PGconn, PGresult
+from psycopg.pq import Format, TransactionStatus
 
 from stoker.errors import (
     BadInput,
@@ -32,8 +30,6 @@ from stoker.errors import (
 __all__ = ["BINARY", "AdaptersMap", "Dumper", "default_adapters"]
 
 BINARY = Format.BINARY
-TEXT, BYTES, SMALL, WHOLE, FLAG = 25, 17, 21, 20, 16
-"""What the server calls its types: text, bytea, smallint, bigint, boolean."""
 DRIVER = f"psycopg {psycopg.__version__}"
 Connection = psycopg.Connection[tuple[Any, ...]]
 Cursor = psycopg.Cursor[tuple[Any, ...]]
@@ -164,16 +160,6 @@ def _roll_back(connection: Connection) -> None:
             connection.execute("ROLLBACK")
 
 
-def heard(connection: Connection) -> list[str]:
-    """What was rung since the last time on a channel that the connection listens to."""
-    line = connection.pgconn
-    line.consume_input()
-    said = []
-    while (notice := line.notifies()) is not None:
-        said.append(notice.extra.decode())
-    return said
-
-
 @contextmanager
 def together(connection: Connection) -> Iterator[Arrive]:
     """Statements that travel together: in one round trip and, unless there is one, one transaction
@@ -190,35 +176,6 @@ def together(connection: Connection) -> Iterator[Arrive]:
             pipeline.__exit__(None, None, None)
         raise
     pipeline.__exit__(None, None, None)
-
-
-def ask(
-    connection: Connection, question: bytes, facts: Sequence[bytes | None], kinds: Sequence[int]
-) -> bytes:
-    """The one value that a statement gives, which is a transaction of its own. All is in the
-    server's binary form: the driver, left to adapt and to describe it, would take twice as long."""
-    line = connection.pgconn
-    line.send_query_params(question, facts, kinds, [BINARY] * len(facts), BINARY)
-    news = select.poll()
-    news.register(line.socket, select.POLLIN | select.POLLOUT)
-    while line.flush():  # a large one goes in portions
-        news.poll()
-        line.consume_input()
-    news.modify(line.socket, select.POLLIN)
-    result = _arrived(line, news)
-    assert result is not None, "every statement has an answer"
-    while _arrived(line, news) is not None:
-        """And that is its end."""
-    if result.status != ExecStatus.TUPLES_OK:
-        raise errors.error_from_result(result)
-    return result.get_value(0, 0) or b""
-
-
-def _arrived(line: PGconn, news: select.poll) -> PGresult | None:
-    while line.is_busy():
-        news.poll()
-        line.consume_input()
-    return line.get_result()
 
 
 def is_idle(connection: Connection) -> bool:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from contextlib import closing
 
 from stoker.store.bell import Nudge
-from stoker.store.postgres.driver import Connection, heard
+from stoker.store.postgres.driver import Connection
+from stoker.store.postgres.line import heard
 from stoker.store.postgres.pool import sever
 
 logger = logging.getLogger("stoker.store")

@@ -26,7 +26,7 @@ from stoker.store.postgres.arrays import (
     Smallints,
     Texts,
 )
-from stoker.store.postgres.driver import BYTES, FLAG, SMALL, TEXT, WHOLE
+from stoker.store.postgres.line import BYTES, FLAG, SMALL, TEXT, WHOLE
 from stoker.store.postgres.rows import terms_of
 from stoker.store.postgres.texts import written
 
