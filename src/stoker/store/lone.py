@@ -26,7 +26,7 @@ _NOTHING_ELSE = astuple(Change())[1:]
 
 def is_unborn(job: Job) -> bool:
     """Is it a new job without a name of its own, without a parent, and queued?"""
-    return _others(astuple(job)) == _UNBORN
+    return bool(_others(astuple(job)) == _UNBORN)
 
 
 def lone_job(changes: Sequence[Change]) -> Job | None:

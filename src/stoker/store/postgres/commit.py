@@ -29,7 +29,7 @@ from stoker.store.postgres.driver import (
     together,
 )
 from stoker.store.postgres.lean import LONE_KINDS, lone_facts, placed, settling
-from stoker.store.postgres.line import Question, ask, ask_both
+from stoker.store.postgres.line import Question, Standing
 from stoker.store.postgres.marks import Marks
 from stoker.store.postgres.plan import Plan
 from stoker.store.postgres.rows import Row
@@ -66,7 +66,7 @@ class Committer:
     def __init__(self, schema: str, marks: Marks, clock: Timepiece) -> None:
         self._schema = schema
         self._sql = named(schema, "commit.sql")
-        self._place_one = self._sql["place_one"].encode()
+        self._place_one = Standing(self._sql["place_one"], LONE_KINDS)
         self._marks = marks
         self._clock = clock
         self._kept: set[str] = set()
@@ -93,13 +93,9 @@ class Committer:
     def place(self, connection: Connection, job: Job, then: Question | None) -> int:
         """Take in one new job, and tell its id; `then` goes along and comes after it."""
         self._marks.placed(job.queue, job.due_at)
-        question = Question(self._place_one, lone_facts(job), LONE_KINDS)
+        facts = lone_facts(job)
         with ShortWay():
-            given = again(
-                partial(ask, connection, question)
-                if then is None
-                else partial(ask_both, connection, question, then)
-            )
+            given = again(lambda: self._place_one.ask(connection, facts, then))
         return int.from_bytes(given, "big")
 
     def _at_once(

@@ -104,7 +104,7 @@ def _shown(url: str) -> str:
 
 
 def connect(address: Address, adapters: AdaptersMap | None = None) -> Connection:
-    """A connection that leaves nothing behind on the server: it may go through a pooler, whose
+    """A connection on which the driver prepares nothing: it may go through a pooler, whose
     connections serve somebody else in between."""
     context = None if adapters is None else _Context(adapters)
     return psycopg.Connection.connect(

@@ -9,7 +9,9 @@ from __future__ import annotations
 import select
 from collections.abc import Sequence
 from contextlib import suppress
+from hashlib import sha256
 from typing import NamedTuple
+from weakref import WeakSet
 
 import psycopg
 from psycopg import errors
@@ -33,26 +35,68 @@ class Question(NamedTuple):
     kinds: Sequence[int]
 
 
-def ask(connection: Connection, question: Question) -> bytes:
-    """The answer; the question is a transaction of its own."""
-    line = connection.pgconn
-    _put(line, question)
-    return _value(_arriving(line, _ANSWER))
+def ask(
+    connection: Connection, question: Question, then: Question | None = None, name: bytes = b""
+) -> bytes:
+    """The answer; the question is a transaction of its own, and prepared if it has a name.
 
-
-def ask_both(connection: Connection, question: Question, then: Question) -> bytes:
-    """The answer to the first of two questions, each a transaction of its own, that go to the
-    server in one message. It comes to the second whatever has become of the first."""
+    Another can go along in the same message: the server comes to it when the first is over,
+    whatever has become of that.
+    """
     line = connection.pgconn
+    if then is None:
+        _put(line, question, name)
+        return _value(_arriving(line, _ANSWER))
     line.enter_pipeline_mode()
     try:
-        for each in (question, then):
-            _put(line, each)
-            line.pipeline_sync()
+        _put(line, question, name)
+        line.pipeline_sync()
+        _put(line, then)
+        line.pipeline_sync()
         return _value(_arriving(line, 2 * (_ANSWER + _END)))
     finally:
         with suppress(psycopg.Error):  # what is not over yet makes the pool drop the connection
             line.exit_pipeline_mode()
+
+
+class Standing:
+    """A question that comes so often that connections have it prepared: else a third of the
+    server's work would be to read it.
+
+    A pooler may give us another connection of its own each time. One that does not keep what was
+    prepared is found out by its first refusal; from then on the whole question is sent. Whatever
+    stays behind is called by a name that stands for just this text.
+    """
+
+    def __init__(self, statement: str, kinds: Sequence[int]) -> None:
+        self._statement = statement.encode()
+        self._kinds = kinds
+        self._name = b"stoker_" + sha256(self._statement).hexdigest()[:16].encode()
+        self._knowing: WeakSet[Connection] = WeakSet()
+        self._is_kept = True
+
+    def ask(
+        self, connection: Connection, facts: Sequence[bytes | None], then: Question | None = None
+    ) -> bytes:
+        """The answer with these parameters; another question can go along."""
+        question = Question(self._statement, facts, self._kinds)
+        if self._is_kept:
+            try:
+                self._prepare(connection)
+                return ask(connection, question, then, self._name)
+            except errors.InvalidSqlStatementName:
+                self._is_kept = False
+        return ask(connection, question, then)
+
+    def _prepare(self, connection: Connection) -> None:
+        if connection in self._knowing:
+            return
+        line = connection.pgconn
+        line.send_prepare(self._name, self._statement, self._kinds)
+        result = _arriving(line, _ANSWER)
+        with suppress(errors.DuplicatePreparedStatement):  # by somebody like us
+            _check(result, ExecStatus.COMMAND_OK)
+        self._knowing.add(connection)
 
 
 def heard(connection: Connection) -> list[str]:
@@ -65,9 +109,13 @@ def heard(connection: Connection) -> list[str]:
     return said
 
 
-def _put(line: PGconn, question: Question) -> None:
+def _put(line: PGconn, question: Question, name: bytes = b"") -> None:
     statement, facts, kinds = question
-    line.send_query_params(statement, facts, kinds, [BINARY] * len(facts), BINARY)
+    formats = [BINARY] * len(facts)
+    if name:
+        line.send_query_prepared(name, facts, formats, BINARY)
+    else:
+        line.send_query_params(statement, facts, kinds, formats, BINARY)
 
 
 def _arriving(line: PGconn, count: int) -> PGresult | None:
@@ -90,8 +138,12 @@ def _arrived(line: PGconn, news: select.poll) -> PGresult | None:
 
 
 def _value(result: PGresult | None) -> bytes:
+    return _check(result, ExecStatus.TUPLES_OK).get_value(0, 0) or b""
+
+
+def _check(result: PGresult | None, wanted: ExecStatus) -> PGresult:
     if result is None:
         raise psycopg.OperationalError("the server gave no answer")
-    if result.status != ExecStatus.TUPLES_OK:
+    if result.status != wanted:
         raise errors.error_from_result(result)
-    return result.get_value(0, 0) or b""
+    return result

@@ -22,11 +22,12 @@ from stoker.store import Answer, Beat, Claim, Receipt, Session
 from stoker.store.lone import lone_job
 from stoker.store.redis import layout
 from stoker.store.redis.clock import ServerClock
+from stoker.store.redis.connection import Argument
 from stoker.store.redis.look import PAGE, Looker
 from stoker.store.redis.options import Ack
 from stoker.store.redis.stand import hexadecimal, place
 from stoker.store.redis.steps import Steps, claim_told
-from stoker.store.redis.wire import Argument, Wire
+from stoker.store.redis.wire import Wire
 from stoker.store.seal import check_seal
 from stoker.store.twins import names_held
 

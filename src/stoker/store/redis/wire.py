@@ -17,17 +17,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from hiredis import pack_command
 from redis import exceptions as trouble
 
-from stoker.store.redis.connection import connect, exchange, say
+from stoker.store.redis.connection import Argument, connect, exchange, packed, say
 from stoker.store.redis.library import library
 from stoker.store.redis.options import Ack, Options
 from stoker.store.redis.topology import Address, Cluster, Sentinels, Single, Topology
 from stoker.store.redis.troubles import raise_if_hopeless, unavailable
 
 T = TypeVar("T")
-Argument = bytes | str | int | float
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.25
 _MOST_IDLE = 16
@@ -62,20 +60,20 @@ class Wire:
 
     def call(self, slot: int, tag: str, name: str, *args: Argument, ack: Ack = Ack.MEMORY) -> Any:
         """Call a function on the partition with this tag."""
-        packed = pack_command(("FCALL", library().function(name), 1, tag, *args))
-        return self.patiently(self._attempt, slot, packed, ack)
+        command = packed("FCALL", library().function(name), 1, tag, *args)
+        return self.patiently(self._attempt, slot, command, ack)
 
     def command(self, slot: int, *command: Argument, ack: Ack = Ack.MEMORY) -> Any:
         """Send a command to where a slot is served, until it is answered or patience ends."""
-        return self.patiently(self._attempt, slot, pack_command(command), ack)
+        return self.patiently(self._attempt, slot, packed(*command), ack)
 
-    def _attempt(self, slot: int, packed: bytes, ack: Ack) -> Any:
+    def _attempt(self, slot: int, command: bytes, ack: Ack) -> Any:
         here = self.topology.where(slot)
         try:
-            return self._exchange(here, packed, ack)
+            return self._exchange(here, command, ack)
         except trouble.MovedError as error:
             self.topology.doubt()
-            return self._exchange(Address(error.host or here.host, int(error.port)), packed, ack)
+            return self._exchange(Address(error.host or here.host, int(error.port)), command, ack)
 
     def patiently(self, ask: Callable[..., T], *args: Any) -> T:
         """Ask until there is an answer, it is hopeless, or patience ends."""
@@ -92,15 +90,15 @@ class Wire:
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _exchange(self, address: Address, packed: bytes, ack: Ack) -> Any:
+    def _exchange(self, address: Address, command: bytes, ack: Ack) -> Any:
         with self._lent(address) as line:
             try:
-                answer = exchange(line, packed)
+                answer = exchange(line, command)
             except trouble.ResponseError as error:
                 if "Function not found" not in str(error):
                     raise
                 say(line, "FUNCTION", "LOAD", "REPLACE", library().code)
-                answer = exchange(line, packed)
+                answer = exchange(line, command)
             if ack is not Ack.MEMORY and answer:  # 0: nothing was done
                 self._confirm(line, ack)
             return answer
