@@ -34,7 +34,6 @@ from stoker.kernel.retry_forms import parse_retry
 from stoker.kernel.window import Windows, parse_windows
 from stoker.store import Filter
 from stoker.store.open import DEFAULT_STORE, open_store
-from stoker.store.twins import names_held
 from stoker.worker.context import Context
 from stoker.worker.performing import Middleware
 from stoker.worker.tasks import Definition, Place, RetryHandler, Tasks
@@ -209,8 +208,8 @@ class Stoker:
         if within is not None:
             jobs, twin = _jobs(calls)
             return self._handles(calls, self.desk.intake.enqueue_within(within, jobs, twin=twin))
-        if all(call.task is task for call in calls) and not names_held(task.template()):
-            return self._enqueue_copies(task, payloads_of(calls))
+        if task.is_plain and all(call.task is task for call in calls):
+            return self.enqueue_copies(task, payloads_of(calls))
         jobs, twin = _jobs(calls)
         return self._handles(calls, self.desk.intake.enqueue_many(jobs, twin=twin))
 
@@ -232,9 +231,10 @@ class Stoker:
             for call, placed in zip(calls, placements, strict=True)
         ]
 
-    def _enqueue_copies(
+    def enqueue_copies(
         self, task: Task[..., Any], payloads: Sequence[bytes]
     ) -> list[JobHandle[Any]]:
+        """Take many calls of a plain task in at once, by what they are called with."""
         ids = self.desk.intake.enqueue_copies(task.template(), payloads)
         returns = task.returns
         return [JobHandle(self, job_id, returns) for job_id in ids]

@@ -25,6 +25,7 @@ from stoker.kernel.duration import micros
 from stoker.kernel.job import Job
 from stoker.kernel.pacing import Pace, pace_of
 from stoker.kernel.queue import units
+from stoker.store.twins import names_held
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -149,6 +150,9 @@ class Task(Generic[P, R]):
         self._function = function
         self._options = options or Options()
         self._template = self._make_template()
+        self.is_plain = within is None and self.pace is None and not names_held(self._template)
+        """Its calls become jobs that differ in their payloads alone, and nothing is to be asked
+        before that."""
         self.name = definition.name
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
@@ -171,7 +175,10 @@ class Task(Generic[P, R]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[Any]:
         """Take the call in as a job; durable when this returns."""
-        return self._app.enqueue_many([self.call(*args, **kwargs)], within=self._within)[0]
+        call = self.call(*args, **kwargs)
+        if self.is_plain and call.takes is None:
+            return self._app.enqueue_copies(self, [call.payload])[0]
+        return self._app.enqueue_many([call], within=self._within)[0]
 
     @overload
     async def aenqueue(

@@ -141,7 +141,7 @@ class Intake:
 
     def _drafted(self, job: Job) -> Job:
         now = self._clerk.store.now()
-        return control.enqueue(job, now=now, due_at=job.due_at or None).inserts[0]
+        return control.draft(job, now=now, due_at=job.due_at or None)
 
     def _meet(self, job: Job, existing: int, twin: Twin) -> None:
         if twin is Twin.UPDATE:

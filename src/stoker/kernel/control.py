@@ -18,25 +18,30 @@ from stoker.kernel.queue import DEFAULTS, QueueSettings
 from stoker.kernel.repeat import first_due, overlaps, parse_repeat
 from stoker.kernel.rules import fitted
 
+_REPLACE = msgspec.structs.replace
 _ALWAYS_EDITABLE = frozenset({"payload", "format", "meta", "policy"})
 _PLACE = frozenset({"queue", "name", "rank", "due_at", "weight", "key", "unique_key"})
 EDITABLE = _ALWAYS_EDITABLE | _PLACE
 
 
 def enqueue(job: Job, *, now: int, due_at: int | None = None) -> Change:
+    """A new job, as `draft` makes it."""
+    return Change(inserts=(draft(job, now=now, due_at=due_at),))
+
+
+def draft(job: Job, *, now: int, due_at: int | None = None) -> Job:
     """A new job, due at the given time or as soon as its repeat and windows allow.
 
     A schedule whose runs may overlap never runs itself: it waits for its ticks and has a run
     of its own made for each.
     """
     check_new(job)
-    repeat = None if job.policy.repeat is None else parse_repeat(job.policy.repeat)
-    if due_at is None:
-        due_at = now if repeat is None else first_due(repeat, now=now)
-    seat = _seat(job.policy, due_at)
-    return Change(
-        inserts=(msgspec.structs.replace(job, created_at=now, scheduled_at=due_at, **seat),)
-    )
+    policy = job.policy
+    if policy.repeat is None:
+        at = now if due_at is None else due_at
+        return _REPLACE(job, created_at=now, scheduled_at=at, due_at=fitted(policy, at))
+    at = first_due(parse_repeat(policy.repeat), now=now) if due_at is None else due_at
+    return _REPLACE(job, created_at=now, scheduled_at=at, **_seat(policy, at))
 
 
 def _seat(policy: Policy, due_at: int) -> dict[str, Any]:

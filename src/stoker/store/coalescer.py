@@ -66,12 +66,23 @@ class Coalescer:
 
     def transact(self, changes: Sequence[Change], claims: Sequence[Claim] = ()) -> Answer:
         """As `Store.transact`, perhaps in the company of others."""
-        call = _Call(changes, claims)
         with self._state:
-            self._waiting.append(call)
-            call.leads, self._led = not self._led, True
-        if not call.leads:
-            self._follow(call)
+            alone, self._led = not self._led, True
+            if not alone:
+                call = _Call(changes, claims)
+                self._waiting.append(call)
+        return self._go_alone(changes, claims) if alone else self._go_along(call)
+
+    def _go_alone(self, changes: Sequence[Change], claims: Sequence[Claim]) -> Answer:
+        """Nobody leads, so nobody waits either: the call goes straight through."""
+        try:
+            return self._store.transact(changes, claims)
+        finally:
+            with self._state:
+                self._pass_on()
+
+    def _go_along(self, call: _Call) -> Answer:
+        self._follow(call)
         if call.leads:
             self._lead(call)
         if call.error is not None:

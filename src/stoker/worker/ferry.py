@@ -35,10 +35,12 @@ logger = logging.getLogger("stoker.worker")
 
 _AHEAD_SECONDS = 0.03
 _PACE_SECONDS = 0.002
-_PAUSE = 0.02
 _MOST_AHEAD = 500
 _MOST_IN_HAND = 2000
 _LONGEST_SLEEP = 5.0
+_BREATH_SECONDS = 0.001
+"""After a trip that brought less than there was room for: the handlers it was for begin the sooner,
+and whatever they are done with until then goes along with the next one."""
 _TROUBLE_PAUSES = (0.05, 0.2, 1.0, 2.0, 5.0)
 
 
@@ -72,7 +74,8 @@ class Ferry:
         self._woken = False
         self._asleep = False
         self._asked_at = 0
-        self._asked_for = 0
+        self._full = False
+        """Has the last trip brought all that was asked for? Then there may be more."""
         self._due_at: int | None = 0
         """When the next job falls due, as far as was heard. A moment that is past says nothing."""
         self._stopping = False
@@ -142,8 +145,12 @@ class Ferry:
                 self._woken = False  # whatever was rung for until now, this trip will find
                 granted = self._trip()
                 troubles = 0
-                if granted < max(self._asked_for, 1) and not self._stopping:
-                    self._rest(ear, brought_some=granted > 0)
+                if self._stopping:
+                    continue
+                if not granted:
+                    self._sleep(ear)
+                elif not self._full:
+                    self._rest(ear, _BREATH_SECONDS)
             except Exception as error:  # noqa: BLE001 - whatever it is, the worker goes on
                 pause = _TROUBLE_PAUSES[min(troubles, len(_TROUBLE_PAUSES) - 1)]
                 logger.warning("the store is in trouble, trying again in %g s: %s", pause, error)
@@ -173,8 +180,8 @@ class Ferry:
         strays = [job for job in held if job.token not in known]
         self._hand_out(self._desk.dispatch.granted(strays))
 
-    def _trip(self) -> int:
-        """One trip; how many jobs did it bring?"""
+    def _trip(self) -> bool:
+        """One trip; did it bring anything? Then there may be more."""
         cargo = [self._outbox.popleft() for _ in range(len(self._outbox))]
         told = [(job, outcome) for job, outcome in cargo if outcome is not None]
         try:
@@ -190,7 +197,7 @@ class Ferry:
         self.lobby.wake({job.queue for job, _ in cargo})
         admitted = self.lobby.carry_out(self._heart.session, accepting=self.accepting)
         self._hand_out(admitted)
-        return len(granted) + len(admitted)
+        return bool(granted or admitted)
 
     def _room(self) -> int:
         if not self.accepting or self._stopping:
@@ -204,7 +211,7 @@ class Ferry:
 
     def _exchange(self, told: list[tuple[Job, Outcome]]) -> list[Job]:
         room, session = self._room(), self._heart.session
-        self._asked_for = room
+        self._full = False
         if not room and not told:
             return []
         desk = self._desk
@@ -219,6 +226,7 @@ class Ferry:
                 self._refused(job, outcome, result)
         if not grants:
             return []
+        self._full = len(grants[0] or ()) == room
         try:
             return desk.dispatch.granted(grants[0])
         except SessionLost:
@@ -272,27 +280,24 @@ class Ferry:
         logger.warning("job %d is put off for a minute: %s", job.id, error)
         self._outbox.append((job, Released(self._desk.store.now() + PUT_OFF, error=error)))
 
-    def _rest(self, ear: Listener, *, brought_some: bool) -> None:
-        """Nothing seems to be left. If there was something, its handlers begin sooner when this
-        thread keeps out of their way; the next look is to make sure."""
-        if self._may_sleep():
-            pause = brought_some and not self._is_crowded()
-            self._sleep(ear, _PAUSE if pause else self._sleep_seconds())
+    def _sleep(self, ear: Listener) -> None:
+        """Until a ring, an outcome, the next due job or the next look."""
+        if self._may_sleep() and self._rest(ear, self._sleep_seconds()) and self._is_crowded():
+            self.give_back()  # others may have nothing to do
 
-    def _sleep(self, ear: Listener, seconds: float) -> None:
-        """Until a ring, an outcome, or the time is up."""
+    def _rest(self, ear: Listener, seconds: float) -> bool:
+        """Until a ring or an outcome; was there none in the whole time?"""
         deadline = time.monotonic() + seconds
         self._asleep = True
         try:
             while self._may_sleep():
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    if self._is_crowded():
-                        self.give_back()  # others may have nothing to do
-                    break
+                    return True
                 self._hear(ear.wait(left))
         finally:
             self._asleep = False
+        return False
 
     def _may_sleep(self) -> bool:
         return not self._woken and not self._outbox

@@ -64,3 +64,13 @@ def test_a_clock_that_is_given_is_told_to_the_server(own: Own) -> None:
     exchange(clock, own, there=1, back=1, server_ahead=5000)
     assert (clock(), clock.argument) == (77, b"77")
     assert ServerClock(None).argument == b""
+
+
+def test_what_was_told_a_second_ago_is_not_known_any_more(own: Own) -> None:
+    clock = ServerClock(None)
+    assert not clock.is_known
+    exchange(clock, own, there=1, back=1, server_ahead=5000)
+    own.now += 999_999
+    assert clock.is_known
+    own.now += 1
+    assert not clock.is_known

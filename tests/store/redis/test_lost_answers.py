@@ -20,7 +20,9 @@ from tests.servers.proxy import Proxy, proxy_before
 from tests.servers.valkey import Server
 from tests.store.conformance.acts import put, take
 
-TRANSACTION, SETTLEMENT = (library().function(name).encode() for name in ("transact", "settle"))
+TRANSACTION, SETTLEMENT, PLACEMENT = (
+    library().function(name).encode() for name in ("transact", "settle", "place")
+)
 
 
 @pytest.fixture
@@ -41,6 +43,16 @@ def test_a_job_whose_acknowledgement_was_lost_is_there_once(desk: Desk, proxy: P
     job_id = put(desk)
     assert proxy.cuts == 1
     assert [job.id for job in desk.store.find(Filter())] == [job_id]
+
+
+def test_the_next_one_which_comes_alone_to_a_known_queue_is_there_once_too(
+    desk: Desk, proxy: Proxy
+) -> None:
+    first = put(desk)
+    proxy.lose_answers_to = PLACEMENT
+    second = put(desk)
+    assert proxy.cuts == 1
+    assert [job.id for job in desk.store.find(Filter())] == [first, second]
 
 
 def test_jobs_whose_grant_was_lost_are_granted_all_the_same(desk: Desk, proxy: Proxy) -> None:
@@ -108,6 +120,17 @@ def test_a_call_that_arrives_a_second_time_has_no_second_effect(
     second = put(desk)
     assert sent(server, call).startswith(b"-LATE")
     assert [job.id for job in desk.store.find(Filter())] == [first, second]
+
+
+def test_a_job_that_arrives_a_second_time_is_there_once(
+    desk: Desk, proxy: Proxy, server: Server
+) -> None:
+    first, second = put(desk), put(desk)
+    *_, call = (question for question in proxy.questions if PLACEMENT in question)
+    assert sent(server, call) == b":%d\r\n" % second
+    third = put(desk)
+    assert sent(server, call).startswith(b"-LATE")
+    assert [job.id for job in desk.store.find(Filter())] == [first, second, third]
 
 
 def sent(server: Server, question: bytes) -> bytes:

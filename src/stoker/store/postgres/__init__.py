@@ -17,6 +17,7 @@ from stoker.kernel.job import Job
 from stoker.store import Answer, Beat, Claim, Query, QueueView, Receipt, Session
 from stoker.store.clock import Clock
 from stoker.store.finding import Finding
+from stoker.store.lone import lone_job
 from stoker.store.postgres.adopt import adopt_all
 from stoker.store.postgres.arrays import adapters
 from stoker.store.postgres.bell import NotifyBell, channel_of
@@ -25,7 +26,8 @@ from stoker.store.postgres.check import findings
 from stoker.store.postgres.clock import GivenClock, ServerClock, Timepiece
 from stoker.store.postgres.commit import Committer
 from stoker.store.postgres.document import STATEMENT, document_of, receipt_of, told
-from stoker.store.postgres.driver import Connection, connect, read_url, troubles
+from stoker.store.postgres.driver import Connection, NotThisWay, Troubles, connect, read_url
+from stoker.store.postgres.line import TEXT, Question, ask
 from stoker.store.postgres.look import Looker
 from stoker.store.postgres.marks import Marks
 from stoker.store.postgres.pool import Pool
@@ -51,6 +53,7 @@ class PostgresStore:
     def __init__(self, url: str, *, clock: Clock | None = None, connections: int = 8) -> None:
         self.address = read_url(url)
         self._adapters = adapters()
+        self._troubles = Troubles(self.address.shown)
         self._clock: Timepiece = ServerClock() if clock is None else GivenClock(clock)
         self.now: Clock = self._clock
         self._pool = Pool(self._connect, connections)
@@ -76,7 +79,7 @@ class PostgresStore:
         return connect(self.address, self._adapters)
 
     def _use(self, task: Callable[[Connection], T]) -> T:
-        with troubles(self.address.shown), self._pool.connection() as connection:
+        with self._troubles, self._pool.connection() as connection:
             return task(connection)
 
     def _hear_clock(self, connection: Connection) -> None:
@@ -85,7 +88,11 @@ class PostgresStore:
         self._clock.hear(row[0])
 
     def _notify(self, message: str) -> None:
-        self._run("notify", channel_of(self.address.schema), message)
+        self._use(lambda connection: ask(connection, self._notice(message)))
+
+    def _notice(self, message: str) -> Question:
+        facts = (channel_of(self.address.schema).encode(), message.encode())
+        return Question(self._sql["notify"].encode(), facts, (TEXT, TEXT))
 
     def _queues_with_news(self) -> list[str]:
         """For those who cannot hear: has anybody enqueued since the last look?"""
@@ -96,6 +103,10 @@ class PostgresStore:
     # -- writing ---------------------------------------------------------------------------
 
     def transact(self, changes: Sequence[Change], claims: Sequence[Claim] = ()) -> Answer:
+        lone = None if claims else lone_job(changes)
+        if lone is not None:
+            with suppress(NotThisWay):
+                return self._place(lone)
         outcome = self._use(lambda connection: self._committer.commit(connection, changes, claims))
         done = [c for c, receipt in zip(changes, outcome.receipts, strict=True) if receipt.ok]
         rung = rings_of(done) | outcome.eased
@@ -103,6 +114,15 @@ class PostgresStore:
             self.bell.ring(rung)
         self._fold_at_times()
         return Answer(outcome.receipts, outcome.grants)
+
+    def _place(self, job: Job) -> Answer:
+        """One new job and nothing else, which is what most callers bring."""
+        message = self.bell.message_along(job.queue)
+        then = None if message is None else self._notice(message)
+        given = self._use(lambda connection: self._committer.place(connection, job, then))
+        self.bell.ring((job.queue,), told=message is not None)
+        self._fold_at_times()
+        return Answer([Receipt(ids=(given,))])
 
     def adopt(self, jobs: Sequence[Job]) -> None:
         self._use(lambda connection: adopt_all(connection, self.address.schema, jobs))
@@ -218,5 +238,5 @@ class PostgresStore:
 def is_there(url: str) -> bool:
     """Whether a store was made already, where a URL says."""
     address = read_url(url)
-    with troubles(address.shown), closing(connect(address)) as connection:
+    with Troubles(address.shown), closing(connect(address)) as connection:
         return version(connection, address) > 0

@@ -1,7 +1,7 @@
 """Wake-ups between processes that share a database: LISTEN and NOTIFY.
 
 Those of one's own process are woken directly. To the others the names go after the commit, in a
-statement of their own and at most twenty times a second: a NOTIFY inside a commit would make all
+transaction of their own and at most twenty times a second: a NOTIFY inside a commit would make all
 commits of the database queue up behind one another. Whoever only waits costs nothing.
 
 Through a pooler that hands out connections by the transaction nothing can be heard. That is found
@@ -23,6 +23,7 @@ from stoker.store.postgres.ear import Ear
 from stoker.store.postgres.herald import Herald
 
 _LONGEST = 7000
+_SHORT = 1000
 _TRIAL = "trial"
 
 
@@ -64,10 +65,19 @@ class NotifyBell:
         self._ear.tried.wait()
         return self._ear.hears
 
-    def ring(self, names: Iterable[str]) -> None:
+    def ring(self, names: Iterable[str], *, told: bool = False) -> None:
+        """Wake those of this process, and let the others know unless they were told."""
         rung = set(names)
         self._local.ring(rung)
-        self._herald.announce(rung)
+        if not told:
+            self._herald.announce(rung)
+
+    def message_along(self, name: str) -> str | None:
+        """What the others are to be told right behind a commit, so that it needs no round trip of
+        its own; None: it is not the time, or the name is long."""
+        if len(name) > _SHORT or not self._herald.may_speak():
+            return None
+        return message(self._name, [name])
 
     def listen(self) -> LocalListener:
         listener = self._local.listen()

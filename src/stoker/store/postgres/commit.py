@@ -24,11 +24,12 @@ from stoker.store.postgres.driver import (
     Connection,
     Cursor,
     NotThisWay,
+    ShortWay,
     sent_ahead,
-    short_way,
     together,
 )
-from stoker.store.postgres.lean import placed, settling
+from stoker.store.postgres.lean import LONE_KINDS, lone_facts, placed, settling
+from stoker.store.postgres.line import Question, Standing
 from stoker.store.postgres.marks import Marks
 from stoker.store.postgres.plan import Plan
 from stoker.store.postgres.rows import Row
@@ -65,6 +66,7 @@ class Committer:
     def __init__(self, schema: str, marks: Marks, clock: Timepiece) -> None:
         self._schema = schema
         self._sql = named(schema, "commit.sql")
+        self._place_one = Standing(self._sql["place_one"], LONE_KINDS)
         self._marks = marks
         self._clock = clock
         self._kept: set[str] = set()
@@ -88,6 +90,14 @@ class Committer:
             outcome.grants = [again(lambda: self._apart(connection, claims[0]))]
         return outcome
 
+    def place(self, connection: Connection, job: Job, then: Question | None) -> int:
+        """Take in one new job, and tell its id; `then` goes along and comes after it."""
+        self._marks.placed(job.queue, job.due_at)
+        facts = lone_facts(job)
+        with ShortWay():
+            given = again(lambda: self._place_one.ask(connection, facts, then))
+        return int.from_bytes(given, "big")
+
     def _at_once(
         self, connection: Connection, plan: Plan, claims: Sequence[Claim]
     ) -> tuple[Outcome, bool]:
@@ -95,7 +105,7 @@ class Committer:
         outcome = Outcome(len(plan.changes))
         asked = [Asking(claim, self._marks) for claim in claims]
         calls = [*self._calls(plan), *(self._call_of(each) for each in asked)]
-        with short_way():
+        with ShortWay():
             with together(connection) if len(calls) > 1 else nullcontext():
                 cursors = self._send(connection, calls)
             answers = [cursor.fetchall() for cursor in cursors]
@@ -115,7 +125,7 @@ class Committer:
 
     def _in_steps(self, connection: Connection, plan: Plan, claims: Sequence[Claim]) -> Outcome:
         outcome = Outcome(len(plan.changes))
-        with short_way(), sent_ahead(connection) as arrive:
+        with ShortWay(), sent_ahead(connection) as arrive:
             seal = self._seal(connection, plan)
             cursors = self._send(connection, self._calls(plan))
             if plan.rest:

@@ -104,7 +104,7 @@ def _shown(url: str) -> str:
 
 
 def connect(address: Address, adapters: AdaptersMap | None = None) -> Connection:
-    """A connection that leaves nothing behind on the server: it may go through a pooler, whose
+    """A connection on which the driver prepares nothing: it may go through a pooler, whose
     connections serve somebody else in between."""
     context = None if adapters is None else _Context(adapters)
     return psycopg.Connection.connect(
@@ -179,8 +179,8 @@ def together(connection: Connection) -> Iterator[Arrive]:
 
 
 def is_idle(connection: Connection) -> bool:
-    """Can it be used for something new?"""
-    return not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
+    """Can it be used for something new? One that is closed can not."""
+    return connection.pgconn.transaction_status == TransactionStatus.IDLE
 
 
 RETRIED = (errors.SerializationFailure, errors.DeadlockDetected, errors.UniqueViolation)
@@ -191,26 +191,31 @@ class NotThisWay(Exception):
     """The short way is closed: the store is sealed, or some job has moved on. Nothing happened."""
 
 
-@contextmanager
-def short_way() -> Iterator[None]:
-    """Tell what our own routines say from all other troubles."""
-    try:
-        yield
-    except psycopg.Error as error:
-        if error.sqlstate in _OUR_WORDS:
+class ShortWay:
+    """Tells what our own routines say from all other troubles."""
+
+    def __enter__(self) -> None:
+        """It is open, as far as is known."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _where: object) -> None:
+        if isinstance(error, psycopg.Error) and error.sqlstate in _OUR_WORDS:
             raise NotThisWay from error
-        raise
 
 
-@contextmanager
-def troubles(shown: str) -> Iterator[None]:
-    """Turn the server's and the driver's errors into ours, each saying what to do."""
-    try:
-        yield
-    except psycopg.Error as error:
-        raise _told(shown, error) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise StoreCorrupt(f"{shown} holds what Stoker never wrote ({error})") from error
+class Troubles:
+    """Turns the server's and the driver's errors into ours, each saying what to do."""
+
+    def __init__(self, shown: str) -> None:
+        self._shown = shown
+
+    def __enter__(self) -> None:
+        """So far all is well."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _where: object) -> None:
+        if isinstance(error, psycopg.Error):
+            raise _told(self._shown, error) from error
+        if isinstance(error, msgspec.DecodeError | UnicodeDecodeError):
+            raise StoreCorrupt(f"{self._shown} holds what Stoker never wrote ({error})") from error
 
 
 _TOLD: tuple[tuple[tuple[type[psycopg.Error], ...], type[StokerError], str], ...] = (

@@ -11,6 +11,7 @@ from contextlib import closing
 
 from stoker.store.bell import Nudge
 from stoker.store.postgres.driver import Connection
+from stoker.store.postgres.line import heard
 from stoker.store.postgres.pool import sever
 
 logger = logging.getLogger("stoker.store")
@@ -105,8 +106,8 @@ class Ear:
         patience = time.monotonic() + _TRIAL_SECONDS
         while not self._over:
             self._wait(connection, None if self.hears else _LOOK_SECONDS)
-            for notice in connection.notifies(timeout=0):
-                self.hears |= self._hear(notice.payload)
+            for said in heard(connection):
+                self.hears |= self._hear(said)
             if self.hears or time.monotonic() >= patience:
                 self.tried.set()
             if not self.hears and self.tried.is_set():

@@ -36,14 +36,20 @@ class Herald:
 
     def announce(self, names: Iterable[str]) -> None:
         """Let the others know: at once if there was silence, else as soon as may be."""
+        if self.may_speak():
+            self._say(sorted(names))
+            return
         with self._news:
-            if self._over:
-                return
-            if self._untold or time.monotonic() < self._silent_until:
+            if not self._over:
                 self._leave_to_thread(names)
-                return
+
+    def may_speak(self) -> bool:
+        """Is there silence? Then whoever asks is to say something, and there is silence again."""
+        with self._news:
+            if self._over or self._untold or time.monotonic() < self._silent_until:
+                return False
             self._be_silent(_SHORTEST)
-        self._say(sorted(names))
+            return True
 
     def _leave_to_thread(self, names: Iterable[str]) -> None:
         if not self._untold:  # else it has been told that there is something

@@ -6,6 +6,7 @@ Which changes are of these shapes can be told without asking the server.
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from stoker.kernel.change import Change, Copies
 from stoker.kernel.job import ENDED, RUNNING, WHOLE_WEIGHT, Job
 from stoker.kernel.policy import PLAIN
 from stoker.store import OK, Receipt
+from stoker.store.lone import OWN_FACTS, is_unborn
 from stoker.store.postgres.arrays import (
     Array,
     Bigints,
@@ -24,17 +26,24 @@ from stoker.store.postgres.arrays import (
     Smallints,
     Texts,
 )
+from stoker.store.postgres.line import BYTES, FLAG, SMALL, TEXT, WHOLE
 from stoker.store.postgres.rows import terms_of
+from stoker.store.postgres.texts import written
 
 _END_FACTS = frozenset({"state", "token", "session", "until", "ended_at", "result", "error"})
 _END_NEEDS = frozenset({"state", "token", "session", "until", "ended_at"})
 
 _FIELDS = Job.__struct_fields__
 _BLANK = astuple(Job(""))
-# Facts that a new job of this shape may have; all others are as by default.
-_OWN = frozenset({"queue", "name", "payload", "format", "rank", "due_at", "policy", "created_at"})
-_OWN |= {"scheduled_at", "weight", "key", "meta"}
-_ALIKE = [number for number, field in enumerate(_FIELDS) if field not in _OWN]
+_ALIKE = [number for number, field in enumerate(_FIELDS) if field not in OWN_FACTS]
+
+LONE_KINDS = (
+    *(TEXT, TEXT, BYTES, SMALL, WHOLE, WHOLE, TEXT, WHOLE, FLAG, FLAG),
+    *(WHOLE, WHOLE, WHOLE, TEXT, TEXT),
+)
+"""What the server calls the types of the parameters of `place_one`."""
+_whole = struct.Struct(">q").pack
+_form = struct.Struct(">h").pack
 
 
 class Ending(NamedTuple):
@@ -157,8 +166,7 @@ def _same_unless(default: Any, kind: type[Array], value: Any, count: int) -> Arr
 
 def _copies(copies: Copies) -> Arrivals | None:
     job, count = copies.template, len(copies)
-    facts = astuple(job)
-    if not count or any(facts[number] != _BLANK[number] for number in _ALIKE):
+    if not count or not is_unborn(job):
         return None
     terms = terms_of(job.policy)
     columns = [
@@ -180,6 +188,32 @@ def _copies(copies: Copies) -> Arrivals | None:
     ]
     touched = [Texts.of([job.queue]), Bigints.of([count])]
     return Arrivals([*touched, *columns], {job.queue: job.due_at})
+
+
+def lone_facts(job: Job) -> list[bytes | None]:
+    """The parameters of the routine `place_one`."""
+    text, timeout, stays, repeats = terms_of(job.policy)
+    return [
+        _written(job.queue),
+        _written(job.name),
+        job.payload,
+        _form(job.format),
+        _whole(job.rank),
+        _whole(job.due_at),
+        _written(text),
+        None if timeout is None else _whole(timeout),
+        b"\x01" if stays else b"\x00",
+        b"\x01" if repeats else b"\x00",
+        _whole(job.created_at),
+        _whole(job.scheduled_at),
+        _whole(job.weight),
+        _written(job.key),
+        _written(job.meta),
+    ]
+
+
+def _written(text: str | None) -> bytes | None:
+    return None if text is None else written(text).encode()
 
 
 def placed(changes: Sequence[Change], ids: Sequence[int]) -> list[Receipt]:

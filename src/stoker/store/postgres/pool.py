@@ -10,8 +10,8 @@ import contextlib
 import os
 import select
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from queue import SimpleQueue
 
 from stoker.errors import StoreUnavailable
 from stoker.store.forks import heed_forks
@@ -32,17 +32,29 @@ class Pool:
     def _begin(self) -> None:
         self._idle: list[Connection] = []
         self._lock = threading.Lock()
-        self._free = threading.Semaphore(self._most)
+        self._free: SimpleQueue[None] = SimpleQueue()
+        for _ in range(self._most):
+            self._free.put(None)
 
-    @contextmanager
-    def connection(self) -> Iterator[Connection]:
+    def connection(self) -> Lent:
         """A connection for this caller alone. One that fails in the middle is not used again."""
-        with self._free:
-            connection = self._take()
-            try:
-                yield connection
-            finally:
-                self._give_back(connection)
+        return Lent(self)
+
+    def take(self) -> Connection:
+        """A connection that works, as far as can be told; waits for one if all are in use."""
+        self._free.get()
+        try:
+            return self._take()
+        except BaseException:
+            self._free.put(None)
+            raise
+
+    def give_back(self, connection: Connection) -> None:
+        """The caller needs it no more."""
+        try:
+            self._give_back(connection)
+        finally:
+            self._free.put(None)
 
     def _take(self) -> Connection:
         while True:
@@ -94,6 +106,22 @@ class Pool:
         self._begin()
         for connection in inherited:
             sever(connection)
+
+
+class Lent:
+    """A connection of a pool's, while it is in use."""
+
+    __slots__ = ("_connection", "_pool")
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def __enter__(self) -> Connection:
+        self._connection = self._pool.take()
+        return self._connection
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.give_back(self._connection)
 
 
 def sever(connection: Connection) -> None:

@@ -12,6 +12,8 @@ import time
 
 from stoker.store.clock import Clock
 
+_KNOWN_FOR = 1_000_000
+
 
 def _own_clock() -> int:
     # One that nobody sets: what matters is the difference.
@@ -24,6 +26,7 @@ class ServerClock:
     def __init__(self, given: Clock | None) -> None:
         self._given = given
         self._ahead: int | None = None
+        self._told_at = -_KNOWN_FOR
 
     def __call__(self) -> int:
         if self._given is not None:
@@ -36,9 +39,15 @@ class ServerClock:
 
     def told(self, moment: int, asked: int) -> None:
         """The server gave this moment in the answer to what was asked then."""
-        least, most = moment - _own_clock(), moment - asked
+        self._told_at = _own_clock()
+        least, most = moment - self._told_at, moment - asked
         if self._ahead is None or not least <= self._ahead <= most:
             self._ahead = least
+
+    @property
+    def is_known(self) -> bool:
+        """Has the server told it within the last second? Clocks drift, and are set."""
+        return _own_clock() < self._told_at + _KNOWN_FOR
 
     @property
     def argument(self) -> bytes:

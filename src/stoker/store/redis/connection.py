@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from hiredis import pack_command
 from redis.backoff import NoBackoff
 from redis.connection import Connection, SSLConnection, UnixDomainSocketConnection
 from redis.retry import Retry
 
 from stoker.store.redis.options import Options, Tls
 from stoker.store.redis.topology import Address
+
+Argument = bytes | str | int | float
 
 _READ_SIZE = 1 << 20
 
@@ -74,7 +77,18 @@ def _tls(tls: Tls) -> dict[str, Any]:
     }
 
 
-def say(line: Any, *command: bytes | str | int | float) -> Any:
+def say(line: Any, *command: Argument) -> Any:
     """Send a command and read its answer. An error that the server tells is raised."""
-    line.send_packed_command(line.pack_command(*command))
+    return exchange(line, packed(*command))
+
+
+def packed(*command: Argument) -> bytes:
+    """A command in the form in which it travels."""
+    words: Any = command  # of which there may be more than the function's stub knows
+    return bytes(pack_command(words))
+
+
+def exchange(line: Any, command: bytes) -> Any:
+    """Send a packed command and read its answer."""
+    line.send_packed_command((command,), check_health=False)
     return line.read_response(disable_decoding=True)

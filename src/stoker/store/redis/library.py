@@ -19,7 +19,8 @@ _GROUND: Mapping[str, str] = {
     **dict.fromkeys(("base", "lives", "books", "lines", "heads"), ""),
     "settings": "configure",
     "stands": "QUEUE, STATE, KEY, leave, enter",
-    "commit": "commit, note_revision",
+    "commit": "commit, note_revision, seal_on, take_numbers",
+    "answers": "answered, remember",
     "rates": "flow_name, flow_of, free_at, flow_on, remember_flow",
     "gates": "KEY_FULL, TASK_FULL, SHARE_FULL, door_of, is_full, bars, lets_in, close_doors",
     "portions": "STEP, members_between, due_members, lines_in",
@@ -28,13 +29,14 @@ _GROUND: Mapping[str, str] = {
     "claim": "",
 }
 # Of these there is only what they export.
-_FLOORS = ("transact", "look", "watch", "people", "house")
+_FLOORS = ("transact", "place", "look", "watch", "people", "house")
 
 _LOOKS, _EASES, _BURDENS = "no-writes", "allow-oom", ""
 
 FUNCTIONS: Mapping[str, tuple[str, str]] = {
     "transact": ("transact", _BURDENS),
     "settle": ("transact", _EASES),
+    "place": ("place", _BURDENS),
     "settle_in": ("settle_in", _BURDENS),
     **{name: (name, _EASES) for name in ("enrol", "beat", "retire", "hold", "tidy")},
     **{name: (name, _LOOKS) for name in ("get", "list", "held", "named", "scan", "names")},

@@ -20,10 +20,10 @@ from stoker.kernel.queue import DEFAULTS, QueueSettings
 from stoker.store import Adrift, Filter, Forgettable, Lost, Query, QueueView, Session
 from stoker.store.filtering import matches
 from stoker.store.redis import layout
+from stoker.store.redis.connection import Argument
 from stoker.store.redis.layout import JobReader, number_of, numbers_in, queue_in_head
 from stoker.store.redis.names import name_in_store
 from stoker.store.redis.stand import hexadecimal, waiting_for
-from stoker.store.redis.wire import Argument
 from stoker.store.twins import Name
 
 PAGE = 1000

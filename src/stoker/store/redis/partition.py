@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,13 +19,15 @@ from stoker.kernel.change import Change, Note
 from stoker.kernel.job import PARTITION_SHIFT, Job
 from stoker.kernel.queue import QueueSettings
 from stoker.store import Answer, Beat, Claim, Receipt, Session
+from stoker.store.lone import lone_job
 from stoker.store.redis import layout
 from stoker.store.redis.clock import ServerClock
+from stoker.store.redis.connection import Argument
 from stoker.store.redis.look import PAGE, Looker
 from stoker.store.redis.options import Ack
-from stoker.store.redis.stand import hexadecimal
+from stoker.store.redis.stand import hexadecimal, place
 from stoker.store.redis.steps import Steps, claim_told
-from stoker.store.redis.wire import Argument, Wire
+from stoker.store.redis.wire import Wire
 from stoker.store.seal import check_seal
 from stoker.store.twins import names_held
 
@@ -75,6 +76,9 @@ class Partition(Looker):
     def transact(self, changes: Sequence[Change], claims: Sequence[Claim] = ()) -> Answer:
         """Changes and claims in one call; in several if they are so many that others would have
         to wait for long."""
+        lone = None if claims else lone_job(changes)
+        if lone is not None and (placed := self._place(lone)) is not None:
+            return placed
         *others, last = _portions(changes)
         receipts: list[Receipt] = []
         try:
@@ -86,6 +90,21 @@ class Partition(Looker):
                 raise
             raise StoreUnavailable(f"only a part of a large call took effect: {error}") from error
         return Answer([*receipts, *answer.receipts], answer.grants) if receipts else answer
+
+    def _place(self, job: Job) -> Answer | None:
+        """Take in one job; None if it, its queue or the store is not as usual, or if it is time to
+        hear what the server's clock says."""
+        if job.weight == 0 or job.policy.repeat is not None or not self._clock.is_known:
+            return None
+        wire, caller = self._wire, self._borrowed_caller()
+        who = (caller.name, caller.serial, self._highest)
+        told = (job.queue, place(job), layout.head(job) + job.payload, _ENCODE((job.queue,)))
+        number = wire.call(self.slot, self.tag, "place", *who, *told, ack=wire.ack)
+        self._callers.append(caller)
+        if not number:
+            return None
+        self._highest = max(self._highest, number)
+        return Answer([Receipt(ids=(number + (self.number << PARTITION_SHIFT),))])
 
     def _transact(self, changes: Sequence[Change], claims: Sequence[Claim]) -> Answer:
         steps = Steps(changes)
@@ -110,20 +129,21 @@ class Partition(Looker):
     def _send(self, steps: Steps, claims: Sequence[Any], seal: bytes) -> list[Any]:
         name = "transact" if steps.payloads else "settle"
         told = [step.told for step in steps.steps]
-        with self._lent_caller() as caller:
-            who = (caller.name, caller.serial, self._highest)
-            request = _ENCODE([*who, layout.raw(seal), told, claims])
-            return self.call(name, request, *steps.payloads, ack=self._wire.ack)
+        caller = self._borrowed_caller()
+        who = (caller.name, caller.serial, self._highest)
+        request = _ENCODE([*who, layout.raw(seal), told, claims])
+        answer = self.call(name, request, *steps.payloads, ack=self._wire.ack)
+        self._callers.append(caller)
+        return answer
 
-    @contextmanager
-    def _lent_caller(self) -> Iterator[_Caller]:
+    def _borrowed_caller(self) -> _Caller:
+        """To be given back, but not after an error: then its call may still be on the way."""
         try:
             caller = self._callers.pop()
         except IndexError:
             caller = _Caller()
         caller.serial += 1
-        yield caller
-        self._callers.append(caller)  # but not after an error: its call may still be on the way
+        return caller
 
     def _remember(self, receipts: Sequence[Receipt]) -> None:
         last = [receipt.ids[-1] for receipt in receipts if receipt.ids]

@@ -14,20 +14,18 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from redis import exceptions as trouble
 
-from stoker.store.redis.connection import connect, say
+from stoker.store.redis.connection import Argument, connect, exchange, packed, say
 from stoker.store.redis.library import library
 from stoker.store.redis.options import Ack, Options
 from stoker.store.redis.topology import Address, Cluster, Sentinels, Single, Topology
 from stoker.store.redis.troubles import raise_if_hopeless, unavailable
 
 T = TypeVar("T")
-Argument = bytes | str | int | float
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.25
 _MOST_IDLE = 16
@@ -62,13 +60,14 @@ class Wire:
 
     def call(self, slot: int, tag: str, name: str, *args: Argument, ack: Ack = Ack.MEMORY) -> Any:
         """Call a function on the partition with this tag."""
-        return self.command(slot, "FCALL", library().function(name), 1, tag, *args, ack=ack)
+        command = packed("FCALL", library().function(name), 1, tag, *args)
+        return self.patiently(self._attempt, slot, command, ack)
 
     def command(self, slot: int, *command: Argument, ack: Ack = Ack.MEMORY) -> Any:
         """Send a command to where a slot is served, until it is answered or patience ends."""
-        return self.patiently(self._attempt, slot, command, ack)
+        return self.patiently(self._attempt, slot, packed(*command), ack)
 
-    def _attempt(self, slot: int, command: Sequence[Argument], ack: Ack) -> Any:
+    def _attempt(self, slot: int, command: bytes, ack: Ack) -> Any:
         here = self.topology.where(slot)
         try:
             return self._exchange(here, command, ack)
@@ -91,16 +90,16 @@ class Wire:
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _exchange(self, address: Address, command: Sequence[Argument], ack: Ack) -> Any:
+    def _exchange(self, address: Address, command: bytes, ack: Ack) -> Any:
         with self._lent(address) as line:
             try:
-                answer = say(line, *command)
+                answer = exchange(line, command)
             except trouble.ResponseError as error:
                 if "Function not found" not in str(error):
                     raise
                 say(line, "FUNCTION", "LOAD", "REPLACE", library().code)
-                answer = say(line, *command)
-            if ack is not Ack.MEMORY:
+                answer = exchange(line, command)
+            if ack is not Ack.MEMORY and answer:  # 0: nothing was done
                 self._confirm(line, ack)
             return answer
 
@@ -130,23 +129,33 @@ class Wire:
         finally:
             line.disconnect()
 
-    @contextmanager
-    def _lent(self, address: Address) -> Iterator[Any]:
-        idle = self._idle.setdefault(address, deque())
+    def _lent(self, address: Address) -> _Lent:
+        idle = self._idle.get(address)
+        if idle is None:
+            idle = self._idle.setdefault(address, deque())
         try:
-            line = idle.pop()
+            return _Lent(idle.pop(), idle)
         except IndexError:
-            line = connect(self.options, address)
-        try:
-            yield line
-        except trouble.ResponseError:
-            idle.append(line)
-            raise
-        except BaseException:
-            line.disconnect()
-            idle.clear()  # what befell this one has befallen them all
-            raise
-        if len(idle) < _MOST_IDLE:
-            idle.append(line)
+            return _Lent(connect(self.options, address), idle)
+
+
+class _Lent:
+    """A connection while it is in use."""
+
+    __slots__ = ("_idle", "_line")
+
+    def __init__(self, line: Any, idle: deque[Any]) -> None:
+        self._line = line
+        self._idle = idle
+
+    def __enter__(self) -> Any:
+        return self._line
+
+    def __exit__(self, _kind: object, error: BaseException | None, _where: object) -> None:
+        if error is not None and not isinstance(error, trouble.ResponseError):
+            self._line.disconnect()
+            self._idle.clear()  # what befell this one has befallen them all
+        elif len(self._idle) < _MOST_IDLE:
+            self._idle.append(self._line)
         else:
-            line.disconnect()
+            self._line.disconnect()

@@ -6,5 +6,8 @@ SELECT stoker.settle($1, $2, $3, $4, $5, $6, $7, $8)
 -- name: place
 SELECT stoker.place($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
 
+-- name: place_one
+SELECT stoker.place_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+
 -- name: claim
 SELECT * FROM stoker.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)

@@ -10,11 +10,17 @@ LANGUAGE sql VOLATILE AS $$
     SELECT coalesce(given, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
 $$;
 
+-- Whether the store is sealed stays as it is until the transaction ends.
+CREATE OR REPLACE FUNCTION stoker.heed_seal() RETURNS void
+LANGUAGE sql VOLATILE AS $$
+    SELECT pg_advisory_xact_lock_shared('stoker.note'::regclass::oid::integer, 0)
+$$;
+
 -- Is the store sealed? It stays as it is until the transaction ends.
 CREATE OR REPLACE FUNCTION stoker.sealed() RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    PERFORM pg_advisory_xact_lock_shared('stoker.note'::regclass::oid::integer, 0);
+    PERFORM stoker.heed_seal();
     RETURN EXISTS (SELECT FROM stoker.note WHERE key = 'stoker:seal');
 END $$;
 
@@ -35,6 +41,12 @@ BEGIN
         RAISE EXCEPTION 'the store is sealed' USING ERRCODE = 'STK01';
     END IF;
 END $$;
+
+-- Go by the settings of a queue: they stay as they are until the transaction ends.
+CREATE OR REPLACE FUNCTION stoker.heed_one(line text) RETURNS void
+LANGUAGE sql VOLATILE AS $$
+    SELECT pg_advisory_xact_lock_shared('stoker.queue'::regclass::oid::integer, hashtext(line) & 63)
+$$;
 
 -- Go by the settings of these queues: they stay as they are until the transaction ends.
 CREATE OR REPLACE FUNCTION stoker.heed(queues text[]) RETURNS void

@@ -49,3 +49,33 @@ BEGIN
     INSERT INTO stoker.delta (queue, queued) SELECT * FROM unnest(touched, counts);
     RETURN ids;
 END $$;
+
+-- The same for one job, of which every fact is given: most calls bring no more, and a row costs half
+-- of what arrays do. Gives its id.
+CREATE OR REPLACE FUNCTION stoker.place_one(
+    line text, task text, body bytea, form smallint, rank bigint, due bigint, terms text,
+    time_limit bigint, stay boolean, repeat boolean, created bigint, scheduled bigint,
+    units bigint, party text, remark text
+) RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
+DECLARE
+    fresh bigint;
+BEGIN
+    PERFORM stoker.heed_seal(), stoker.heed_one(line);
+    IF EXISTS (SELECT FROM stoker.note WHERE key = 'stoker:seal')
+        OR EXISTS (SELECT FROM stoker.queue WHERE name = line AND (limited OR time_first))
+    THEN
+        RETURN (stoker.place(ARRAY[line], ARRAY[1::bigint], ARRAY[line], ARRAY[task], ARRAY[body],
+            ARRAY[form], ARRAY[rank], ARRAY[due], ARRAY[terms], ARRAY[time_limit], ARRAY[stay],
+            ARRAY[repeat], ARRAY[created], ARRAY[scheduled], ARRAY[units], ARRAY[party],
+            ARRAY[remark]))[1];
+    END IF;
+    fresh := nextval('stoker.job_id');
+    INSERT INTO stoker.job (id, queue, bucket, second, due_at, name, payload, format, policy,
+        timeout, stays, repeats, created_at, scheduled_at, weight, key, meta)
+    VALUES (fresh, line, rank, 0, due, task, body, form, terms, time_limit, stay, repeat, created,
+        scheduled, units, party, remark);
+    INSERT INTO stoker.delta (queue, queued) VALUES (line, 1);
+    RETURN fresh;
+END $$;

@@ -16,7 +16,8 @@ local WHOLE_WEIGHT = 1000
 local MOST_ARGUMENTS = 1000
 local HIGH = rep('\255', 22) -- behind whatever begins alike
 
--- Set anew by `begin` for every call. What is written in many places is made only once.
+-- Set anew for every call, all but the moment by `come_to`, all by `begin`. What is written in many
+-- places is made only once.
 local call, T, NOW, NOW8, lengths, sortables, numbers_of, wholes
 
 -- A whole number as eight bytes that sort as numbers do, negative ones first.
@@ -40,8 +41,12 @@ local function unsorted(bytes)
   return number
 end
 
-local function begin(keys, args)
+local function come_to(keys)
   call, T, lengths, sortables, numbers_of, wholes = redis.call, keys[1], {}, {}, {}, {}
+end
+
+local function begin(keys, args)
+  come_to(keys)
   if args[1] == '' then
     local time = call('TIME')
     NOW = time[1] * 1000000 + time[2]

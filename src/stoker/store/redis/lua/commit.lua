@@ -80,6 +80,12 @@ function note_revision(key)
   return (sub(note, 5, 12) == NEVER or till > NOW) and revision or 0
 end
 
+-- The seal of the store, if it has one.
+function seal_on()
+  local note = call('HGET', T .. ':notes', 'stoker:seal')
+  return note and sub(note, 13)
+end
+
 local function moved_on(step)
   local stale, stale_notes = {}, {}
   for _, group in ipairs(step[MOVES]) do
@@ -200,7 +206,7 @@ end
 
 -- Numbers for so many new jobs. After a failover the server may have forgotten some that were
 -- given out: a client that remembers has them skipped.
-local function take_numbers(jobs, seen)
+function take_numbers(jobs, seen)
   local last = call('INCRBY', T .. ':id', jobs)
   if last - jobs < seen then
     last = seen + jobs

@@ -6,13 +6,7 @@
 -- Returns the moment, what became of the steps (commit.lua), and of the claims (claim.lua). If the
 -- store has a seal the caller does not know of, nothing is done but to tell it. Whoever knows it
 -- sends only what may be done all the same; no job is given out.
---
--- The last answer for each slot is remembered for a minute. So a call whose answer was lost can
--- be made again: it has no second effect and gets the same answer. A call that arrives after a
--- later one of its slot comes too late, and nobody waits for it any more.
 
-local REMEMBERED = 60000
-local SEAL = 'stoker:seal'
 local EACH, RINGS = 1, 10 -- of a step
 
 local function grant_again(numbers, token)
@@ -26,30 +20,21 @@ local function grant_again(numbers, token)
   return {concat(ours), own_lives[1] or '', fetch('j', ours), told_lives(own_lives)}
 end
 
-local function answer_again(slot, request)
-  local served = call('GETRANGE', slot, 0, 7)
-  local serial = served ~= '' and unpack_struct('>I8', served) or 0
-  if serial < request[2] then
-    return nil
-  end
-  if serial > request[2] then
-    return redis.error_reply('LATE a later call of the same caller has been served')
-  end
-  local results, granted = spread(decode(call('GETRANGE', slot, 8, -1)))
+local function answer_again(known, claims)
+  local results, granted = spread(decode(known))
   local grants = {}
   for i, numbers in ipairs(granted) do
-    grants[i] = numbers and grant_again(numbers, request[6][i][3])
+    grants[i] = numbers and grant_again(numbers, claims[i][3])
   end
-  call('PEXPIRE', slot, REMEMBERED)
   return {moment(), results, grants}
 end
 
-local function remember(slot, serial, results, grants)
+local function remember_all(request, results, grants)
   local granted = {}
   for i, grant in ipairs(grants) do
     granted[i] = grant and grant[1]
   end
-  call('SET', slot, pack('>I8', serial) .. encode({results, granted}), 'PX', REMEMBERED)
+  remember(request[1], request[2], encode({results, granted}))
 end
 
 local function add_members(names, queue)
@@ -78,14 +63,13 @@ local function transact(keys, args)
   begin(keys, args)
   pages = {}
   local request = decode(args[2])
-  local slot = T .. ':a:' .. request[1]
-  local known = answer_again(slot, request)
-  if known then
-    return known
+  local known, too_late = answered(request[1], request[2])
+  if known or too_late then
+    return too_late or answer_again(known, request[6])
   end
-  local seal = call('HGET', T .. ':notes', SEAL)
-  if seal and sub(seal, 13) ~= request[4] then
-    return {moment(), sub(seal, 13)}
+  local seal = seal_on()
+  if seal and seal ~= request[4] then
+    return {moment(), seal}
   end
   local results, grants, rings = {}, {}, {}
   for i, step in ipairs(request[5]) do
@@ -102,7 +86,7 @@ local function transact(keys, args)
   end
   close_books()
   ring(rings)
-  remember(slot, request[2], results, grants)
+  remember_all(request, results, grants)
   return {moment(), results, grants}
 end
 
