@@ -114,13 +114,15 @@ BEGIN
                 WHEN time_first THEN front.due_at ELSE spot.bucket END AS major,
             CASE WHEN time_first THEN front.second ELSE front.due_at END AS minor,
             CASE WHEN front.due_at > now THEN front.due_at END AS shut_until,
-            head.ctid AS spot,
-            (head.turn, head.major, head.minor, head.job, head.shut_until) AS before
+            head.spot, head.before
         FROM unnest(queues, parties, lanes, buckets, turns)
             AS spot (queue, party, kind, bucket, turn)
         JOIN stoker.queue AS known ON known.name = spot.queue
-        LEFT JOIN stoker.head ON head.queue = spot.queue AND head.party = spot.party
-            AND head.kind = spot.kind AND head.bucket = spot.bucket
+        LEFT JOIN LATERAL (
+            SELECT ctid AS spot, (turn, major, minor, job, shut_until) AS before FROM stoker.head
+            WHERE queue = spot.queue AND party = spot.party AND kind = spot.kind
+                AND bucket = spot.bucket OFFSET 0
+        ) AS head ON true
         LEFT JOIN LATERAL (
             SELECT due_at, second, id FROM stoker.job
             WHERE queue = spot.queue AND state = 0 AND lane = spot.kind AND lane <> '!'
