@@ -122,7 +122,7 @@ CREATE OR REPLACE FUNCTION stoker.next_due(
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
 SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off AS $$
+SET enable_mergejoin = off SET enable_sort = off AS $$
 DECLARE
     line text;
     marked bigint[];

@@ -48,6 +48,10 @@ SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8)
 -- name: tell
 INSERT INTO stoker.news (queue, party, kind, bucket) SELECT * FROM unnest($1, $2, $3, $4)
 
+-- name: make_room
+INSERT INTO stoker.room (queue, parties)
+SELECT queue, array_agg(party) FROM unnest($1, $2) AS word (queue, party) GROUP BY queue
+
 -- name: add_note
 -- Not instead of one that somebody else has put there meanwhile.
 INSERT INTO stoker.note (key, value, until, revision) VALUES ($1, $2, $3, $4)
