@@ -27,15 +27,19 @@ _LIMITED = """EXISTS (
     WHERE limited.id = job.queue AND task.key = job.name)""".replace("?", "'$.tasks'")
 _LIMITED = f"({_LIMITED} OR {_LIMITED.replace('$.tasks', '$.task_rates')})"
 
-_CAREFUL = (
+_SET = (
     "(SELECT settings <> '{}' AND EXISTS (SELECT 1 FROM json_each(settings) WHERE json_each.key IN"
-    " ('capacity', 'key_capacity', 'keys', 'tasks', 'rate', 'key_rate', 'key_rates', 'task_rates',"
-    " 'within', 'fair', 'ageing')) FROM queue WHERE queue.id = job.queue)"
+    " (?)) FROM queue WHERE queue.id = job.queue)"
+)
+_OF_KEYS = "'key_capacity', 'keys', 'shares', 'key_rate', 'key_rates'"
+_BY_KEY = _SET.replace("?", _OF_KEYS)
+_CAREFUL = _SET.replace(
+    "?", f"{_OF_KEYS}, 'capacity', 'tasks', 'rate', 'task_rates', 'within', 'fair', 'ageing'"
 )
 
 _KEYS_KEPT = "SELECT queue, meter, used FROM use"
 _KEYS = f"""
-SELECT queue, '=' || key, total({_LOADED}) FROM job WHERE key IS NOT NULL AND {_CAREFUL}
+SELECT queue, '=' || key, total({_LOADED}) FROM job WHERE key IS NOT NULL AND {_BY_KEY}
 GROUP BY queue, key HAVING total({_LOADED}) > 0
 UNION ALL
 SELECT queue, '~' || name, total({_LOADED}) FROM job WHERE {_LIMITED}

@@ -59,34 +59,45 @@ MUTANTS = {
         "commit.py", "    tx.books.enter(after)\n", "    pass\n"
     ),
     "a released unit of capacity is forgotten": Mutant(
-        "books.py", "        book.used += units\n", "        book.used += max(units, 0)\n"
+        "books.py", "book.used += sum(units)\n", "book.used += max(sum(units), 0)\n"
     ),
     "a key's use is forgotten": Mutant(
-        "books.py", "        if job.key is not None:\n", "        if job.key and units > 0:\n"
+        "books.py", "if key is not None and settings.limits_keys:", "if key and units > 0:"
     ),
     "a task's use is forgotten": Mutant(
-        "books.py", "self._meter(book, of_task(job.name), units)", "pass"
+        "books.py", "self.meters.add(book.id, of_task(job.name), units)", "pass"
     ),
     "what runs already is not counted when a queue is given a limit": Mutant(
-        "books.py", 'run(_SQL["count_use"], (book.id, tasks))', "pass"
+        "meters.py", 'run(_SQL["count_use"], (queue, tasks, keys))', "pass"
     ),
     "jobs stay where they are when their queue is given a limit": Mutant(
         "books.py", "if _arrangement(before) != _arrangement(settings):", "if False:"
     ),
     "a shut lane is never opened": Mutant(
-        "sql/books.sql", "wakes_at = NULL -- those", "shut = 1 -- those"
+        "sql/lanes.sql", "wakes_at = NULL, turn", "shut = 1, turn"
     ),
     "a lane sleeps on when its moment has come": Mutant(
-        "sql/books.sql", "WHERE queue = ?1 AND wakes_at <= ?2", "WHERE queue = ?1 AND wakes_at < 0"
+        "sql/lanes.sql", "WHERE queue = ?1 AND wakes_at <= ?2", "WHERE queue = ?1 AND wakes_at < 0"
     ),
     "a lane's head is not looked up again": Mutant(
-        "books.py", 'self._for_all("write_head", [', 'self._for_all("write_head", [] and ['
+        "lanes.py", 'self._for_all("write_head", [', 'self._for_all("write_head", [] and ['
+    ),
+    "a lane whose head was taken has its old head": Mutant(
+        "lanes.py", 'self._for_all("move_head", rows)', "pass"
+    ),
+    "an empty lane keeps its head": Mutant("lanes.py", 'self._for_all("drop_empty", gone)', "pass"),
+    "a new job that comes before a lane's head is behind it": Mutant(
+        "sql/lanes.sql",
+        "WHERE (excluded.due_at, excluded.second, excluded.job) <",
+        "WHERE 0 AND 1 <>",
     ),
     "nobody is brought up to the clock": Mutant(
-        "sql/books.sql", "turn <= ?2\n\n-- name: for", "turn < 0\n\n-- name: for"
+        "sql/lanes.sql", "bucket = ?3 AND turn < ?4", "bucket = ?3 AND turn < 0"
     ),
     "what has started under a rate is forgotten": Mutant(
-        "entrances.py", "books.remember_rates(turnstile)", "pass"
+        "entrances.py",
+        "books.meters.remember_rates(books.queue(turnstile.name).id, turnstile)",
+        "pass",
     ),
     "queues within another do not count for it": Mutant(
         "entrances.py",
@@ -132,7 +143,7 @@ MUTANTS = {
         "commit.py", 'tx.connection.execute(_SQL["put_body"], (job_id, job.payload))', "pass"
     ),
     "turning the order forgets the lanes": Mutant(
-        "books.py", 'run(_SQL["drop_heads"], (book.id,))', "return"
+        "lanes.py", 'run(_SQL["drop_heads"], (book.id,))', "return"
     ),
     "a note's guard is not looked at": Mutant("commit.py", "if stale or notes:", "if stale:"),
 }

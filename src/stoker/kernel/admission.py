@@ -51,6 +51,8 @@ class Ledger(Protocol):
 class _Limit:
     """One meter's limits during one claim: what may be in at once, and what may start in a time."""
 
+    __slots__ = ("_capacity", "_share", "flow", "moved", "opening", "used")
+
     def __init__(
         self, capacity: int | None, used: int, flow: Flow | None, share: int | None
     ) -> None:
@@ -64,7 +66,7 @@ class _Limit:
 
     def fits(self, weight: int) -> bool:
         self.opening = None
-        if not fits(self.used, weight, self._capacity):
+        if self._capacity is not None and not fits(self.used, weight, self._capacity):
             return False
         if self.flow is not None:
             self.opening = self.flow.free_at(weight)
@@ -76,7 +78,7 @@ class _Limit:
 
     def is_beyond(self, weight: int) -> bool:
         """Does it have its share, and are those who want more to wait for what is left?"""
-        return not fits(self.used, weight, self._share)
+        return self._share is not None and not fits(self.used, weight, self._share)
 
     def enter(self, weight: int) -> None:
         self.used += weight
@@ -87,6 +89,8 @@ class _Limit:
 
 class _Gate:
     """A limit as those see it who stand in one line before it: shut once it has refused one."""
+
+    __slots__ = ("_beyond", "full", "limit", "opening", "shut")
 
     def __init__(self, limit: _Limit, full: Admission) -> None:
         self.limit = limit
@@ -123,6 +127,7 @@ class Turnstile:
         self._now = now
         self.outer = outer
         """The queue that it is within. Only that one's own limit counts here."""
+        self._keys_wait = settings.limits_keys
         self._limits: dict[str, _Limit] = {}
         self._gates: dict[tuple[str, str | None], _Gate] = {}
         self._ways: dict[tuple[str | None, str], list[_Gate]] = {}
@@ -148,7 +153,7 @@ class Turnstile:
 
     def key_is_full(self, key: str) -> bool:
         """Has a key no room at all until something ends?"""
-        return self._of_key(key).is_full
+        return self._keys_wait and self._of_key(key).is_full
 
     def ask(self, key: str | None, task: str, weight: int, *, lent: bool = False) -> Admission:
         """May the next job in order enter? If so it is counted. `lent`: also beyond its share."""
@@ -194,7 +199,7 @@ class Turnstile:
         """The key comes first: who waits for that holds up no task."""
         gates = []
         lane = of_task(task) if self.settings.limits_task(task) else ""
-        if key is not None:
+        if key is not None and self._keys_wait:
             gates.append(self._gate(lane, key, self._of_key(key), Admission.KEY_FULL))
         if lane:
             gates.append(self._gate(lane, None, self._of_task(task), Admission.TASK_FULL))
@@ -213,27 +218,32 @@ class Turnstile:
                 yield self.name, meter, limit.flow.state, limit.flow.until
 
     def _of_key(self, key: str) -> _Limit:
-        settings = self.settings
-        rate = settings.key_rates.get(key, settings.key_rate)
-        return self._limit(of_key(key), settings.key_units(key), rate, settings.lent_units(key))
+        meter = of_key(key)
+        known = self._limits.get(meter)
+        if known is None:
+            settings = self.settings
+            rate = settings.key_rates.get(key, settings.key_rate)
+            known = self._limit(meter, settings.key_units(key), rate, settings.lent_units(key))
+        return known
 
     def _of_task(self, task: str) -> _Limit:
-        return self._limit(
-            of_task(task), self.settings.task_units(task), self.settings.task_rates.get(task)
-        )
+        meter = of_task(task)
+        known = self._limits.get(meter)
+        if known is None:
+            settings = self.settings
+            known = self._limit(meter, settings.task_units(task), settings.task_rates.get(task))
+        return known
 
     def _limit(
         self, meter: str, capacity: int | None, rate: Rate | None, share: int | None = None
     ) -> _Limit:
-        known = self._limits.get(meter)
-        if known is None:
-            flow = None
-            if rate is not None:
-                flow = Flow(rate, self._ledger.flow(self.name, meter), self._now)
-            counted = capacity is not None or share is not None
-            used = self._ledger.used(self.name, meter) if counted else 0
-            known = self._limits[meter] = _Limit(capacity, used, flow, share)
-        return known
+        flow = None
+        if rate is not None:
+            flow = Flow(rate, self._ledger.flow(self.name, meter), self._now)
+        counted = capacity is not None or share is not None
+        used = self._ledger.used(self.name, meter) if counted else 0
+        limit = self._limits[meter] = _Limit(capacity, used, flow, share)
+        return limit
 
 
 def _refusal(gates: list[_Gate], weight: int, *, lent: bool) -> Admission | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from functools import cached_property
 
 import msgspec
 
@@ -32,7 +33,7 @@ class Order(enum.Enum):
     TIME_RANK = "time-rank"
 
 
-class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True):
+class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     """The operator's word on one queue.
 
     `capacity` limits the summed weight of its running jobs, `key_capacity` that of one key's,
@@ -89,7 +90,7 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.ageing is not None and self.order is Order.TIME_RANK:
             raise BadInput("a queue by time needs no ageing: nobody is passed there")
 
-    @property
+    @cached_property
     def limited(self) -> bool:
         """Must each job be looked at before it may start, or take turns with others?"""
         return bool(
@@ -102,6 +103,12 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True):
             or self.fair
             or self.ageing
         )
+
+    @cached_property
+    def limits_keys(self) -> bool:
+        """May a key have to wait for room, or for its moment?"""
+        capacities = self.key_capacity or self.keys or self.shares
+        return bool(capacities or self.key_rate or self.key_rates)
 
     @property
     def has_rates(self) -> bool:
@@ -126,11 +133,17 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def key_units(self, key: str) -> int | None:
         """One key's capacity in thousandths, its share apart if that is lent."""
+        if key not in self.keys and key not in self.shares:
+            return self._usual_key_units
         limit = self.keys.get(key, self.key_capacity)
         limits = [] if limit is None else [units(limit)]
         if key in self.shares and not self.lend:
             limits.append(self._share(key))
         return min(limits, default=None)
+
+    @cached_property
+    def _usual_key_units(self) -> int | None:
+        return None if self.key_capacity is None else units(self.key_capacity)
 
     def lent_units(self, key: str) -> int | None:
         """What a key may have even if others want it, None if all of it."""
@@ -151,8 +164,8 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def turn_length(self, key: str | None, weight: int) -> int:
         """How far a job puts its key back in the order of turns."""
-        turns = units(self.turns.get(key, 1)) if key is not None else WHOLE_WEIGHT
-        return weight * WHOLE_WEIGHT // turns
+        turns = None if key is None else self.turns.get(key)
+        return weight if turns is None else weight * WHOLE_WEIGHT // units(turns)
 
 
 DEFAULTS = QueueSettings()

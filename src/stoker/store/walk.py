@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum
 from heapq import heappop, heappush
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from stoker.kernel.admission import Admission, Turnstile
 from stoker.kernel.queue import QueueSettings
@@ -42,6 +42,8 @@ class Candidate(Laned, Protocol):
 
 
 C = TypeVar("C", bound=Candidate)
+Place = tuple[int, int, int]
+"""As `ordering` makes them."""
 
 
 class Lanes(Protocol[C]):
@@ -56,6 +58,10 @@ class Lanes(Protocol[C]):
 
     def heads(self, task: str | None) -> list[Iterator[C]]:
         """The foremost jobs of lanes that are not shut: of a limited task's, or of no such."""
+
+    def after(self, head: C) -> Place | None:
+        """Where the next job of the same lane and rank stands, in the queue's order, at the
+        earliest; None if there is none."""
 
     def behind(self, head: C) -> Iterator[C]:
         """The jobs of the same lane and rank behind a head."""
@@ -77,18 +83,20 @@ class _Source(Enum):
     """A head that has left the others; behind it is its lane."""
     LANE = 3
     PROMISE = 4
-    """One whose key has had its turn; behind it is its lane, which is looked at when the next one
-    comes."""
+    """A head that was taken, in the next one's place; its lane is looked at when that comes."""
 
 
 class _Entry(NamedTuple, Generic[C]):
     """A candidate that nobody from its source precedes."""
 
     turn: int
-    place: tuple[int, int, int]
+    place: Place
     candidate: C
     source: _Source
     line: Iterator[C]
+
+
+_NOBODY: Iterator[Any] = iter(())
 
 
 class LanedLine(Generic[C]):
@@ -103,7 +111,7 @@ class LanedLine(Generic[C]):
         """Foremost jobs of lanes whose key has no room, and when it will have (None: an end must
         make it)."""
         self._lanes = lanes
-        self._turns = turns
+        self.turns = turns
         self._order = ordering(turnstile.settings)
         self._entries: list[_Entry[C]] = []
         self._beyond: list[_Entry[C]] = []
@@ -122,7 +130,7 @@ class LanedLine(Generic[C]):
         for candidate in line:
             if source is _Source.HEADS and candidate.key in self._served:
                 # It has had a turn since the heads were put in order; the next may be before it.
-                self._push(candidate, _Source.HEAD, iter(()))
+                self._push(candidate, _Source.HEAD, _NOBODY)
                 continue
             self._push(candidate, source, line)
             return
@@ -132,7 +140,7 @@ class LanedLine(Generic[C]):
         heappush(self._entries, entry)
 
     def _turn(self, candidate: C) -> int:
-        return 0 if self._turns is None else self._turns.of(candidate.key, candidate.weight)
+        return 0 if self.turns is None else self.turns.of(candidate.key, candidate.weight)
 
     def head(self) -> C | None:
         """The foremost candidate whose key and task have room."""
@@ -142,11 +150,12 @@ class LanedLine(Generic[C]):
         while self._entries:
             entry = self._entries[0]
             candidate = entry.candidate
-            if self._turn(candidate) != entry.turn:
+            if self.turns is not None and self._turn(candidate) != entry.turn:
                 self._put_back()
                 continue
             if entry.source is _Source.PROMISE:
-                self._advance(_Source.LANE, heappop(self._entries).line)
+                heappop(self._entries)
+                self._advance(_Source.LANE, self._lanes.behind(candidate))
                 continue
             barred = self.turnstile.bars(
                 candidate.key, candidate.name, candidate.weight, lent=self._lent
@@ -169,19 +178,20 @@ class LanedLine(Generic[C]):
     def _put_back(self) -> None:
         """The foremost one's key has had a turn meanwhile, with a job of another rank or task."""
         entry = heappop(self._entries)
+        turn = self._turn(entry.candidate)
         if entry.source is _Source.HEADS:
-            self._push(entry.candidate, _Source.HEAD, iter(()))
+            heappush(self._entries, entry._replace(turn=turn, source=_Source.HEAD, line=_NOBODY))
             self._advance(entry.source, entry.line)
         else:
-            self._push(entry.candidate, entry.source, entry.line)
+            heappush(self._entries, entry._replace(turn=turn))
 
     def ask(self, candidate: C) -> bool:
         """May the foremost candidate start? It leaves the line, whatever the answer."""
         entry = heappop(self._entries)
         if not self.turnstile.enter(candidate.key, candidate.name, candidate.weight):
             return False
-        if self._turns is not None:
-            self._turns.taken(candidate.key, candidate.weight)
+        if self.turns is not None:
+            self.turns.taken(candidate.key, candidate.weight)
             self._served.add(candidate.key)
         if entry.source is not _Source.LINE:
             self._look_behind(entry)
@@ -193,10 +203,11 @@ class LanedLine(Generic[C]):
         candidate = entry.candidate
         if candidate.key is not None and self.turnstile.key_is_full(candidate.key):
             self.full.append((candidate, None))
-        elif self._turns is not None:
-            self._push(candidate, _Source.PROMISE, self._behind(entry))
-        else:
-            self._advance(_Source.LANE, self._behind(entry))
+        elif entry.source is _Source.LANE:
+            self._advance(_Source.LANE, entry.line)
+        elif (place := self._lanes.after(candidate)) is not None:
+            promise = _Entry(self._turn(candidate), place, candidate, _Source.PROMISE, _NOBODY)
+            heappush(self._entries, promise)
 
     def _behind(self, entry: _Entry[C]) -> Iterator[C]:
         if entry.source is _Source.LANE:
@@ -205,7 +216,7 @@ class LanedLine(Generic[C]):
 
     def beyond(self) -> LanedLine[C]:
         """The line of those that were beyond their share."""
-        line = LanedLine(self._lanes, self.turnstile, self._turns, lent=True)
+        line = LanedLine(self._lanes, self.turnstile, self.turns, lent=True)
         line.full = self.full
         for entry in self._beyond:
             line._push(entry.candidate, entry.source, entry.line)

@@ -35,8 +35,13 @@ HOT = {
     ],
     "due_in_lane": [f"{IN_LANE} AND (due_at,second)>(?,?) AND due_at<?)"],
     "next_bucket_of_heads": [f"{OPEN_HEADS} AND bucket>?)"],
-    "heads_in_bucket": [f"{OPEN_HEADS} AND bucket=? AND turn=? AND due_at<?)", BY_ID],
-    "heads_by_turn": [f"{OPEN_HEADS} AND bucket=?)", BY_ID],
+    "heads": [
+        f"{OPEN_HEADS} AND bucket=?)",
+        BY_ID,
+        "SEARCH next USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+        "CORRELATED SCALAR SUBQUERY 2",
+        f"{IN_LANE} AND due_at>?)".replace("job USING", "behind USING COVERING"),
+    ],
     "job": [BY_ID],
     "start": [BY_ID, "LIST SUBQUERY 1", "SCAN json_each VIRTUAL TABLE INDEX 1:"],
     "alive": ["SEARCH session USING INTEGER PRIMARY KEY (rowid=?)"],
@@ -57,7 +62,10 @@ HOT = {
     "open_lane": ["SEARCH head USING PRIMARY KEY (queue=? AND lane=?)"],
     "wake_lanes": ["SEARCH head USING INDEX head_asleep (queue=? AND wakes_at<?)"],
     "write_turn": ["SEARCH head USING PRIMARY KEY (queue=? AND lane=?)"],
-    "level_turns": ["SEARCH head USING INDEX head_turn (queue=? AND turn>? AND turn<?)"],
+    "level_turns": [
+        "SEARCH head USING INDEX head_open (queue=? AND kind=? AND bucket=? AND turn<?)"
+    ],
+    "any_shut": ["SEARCH head USING COVERING INDEX head_shut (queue=?)"],
     "forget_served": ["SEARCH served USING COVERING INDEX served_turn (queue=? AND turn<?)"],
     # looking, every few seconds
     "overdue_of": ["SEARCH job USING COVERING INDEX job_running (session=? AND until<?)"],

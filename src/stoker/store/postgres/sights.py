@@ -11,6 +11,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from stoker.kernel.admission import of_task
+from stoker.store.choosing import ordering
 from stoker.store.postgres.claim import mark_arrays
 from stoker.store.postgres.entrances import Entrances
 from stoker.store.postgres.marks import Mark, Place
@@ -84,6 +85,7 @@ class Sights:
         self._rows: dict[str | None, list[Row]] = {}
         for row in rows:
             self._rows.setdefault(row[1], []).append(row)
+        self.order = ordering(self.settings)
         self.lanes: dict[int, Lane] = {}
         """Those that were looked at, by their heads."""
         self.laneless_ids: set[int] = set()
@@ -157,6 +159,13 @@ class Sights:
         whole = len(jobs) < first[_FEW]
         self.lanes[head.id] = Lane(kind, first[_SPOT], jobs, whole=whole)
         return head
+
+    def after(self, head: Candidate) -> Place | None:
+        lane = self.lanes[head.id]
+        if len(lane.jobs) == 1:
+            return None if lane.whole else self.order(head)
+        following = lane.jobs[1]
+        return self.order(following) if following.due_at <= self.entrances.now else None
 
     def behind(self, head: Candidate) -> Iterator[Candidate]:
         lane, place = self.lanes[head.id], 1

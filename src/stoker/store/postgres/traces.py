@@ -7,7 +7,6 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from stoker.kernel.job import Job
-from stoker.store.choosing import ordering
 from stoker.store.postgres.arrays import Array, Bigints, Spots, Texts
 from stoker.store.postgres.entrances import Entrances
 from stoker.store.postgres.marks import Marks
@@ -40,7 +39,6 @@ class Walk:
         turns = entrances.turns_of(self.queue)
         self.line: LanedLine[Candidate] = LanedLine(sights, entrances.turnstile(self.queue), turns)
         self.line.open()
-        self._order = ordering(sights.settings)
 
     def move_marks(self, marks: Marks, jobs: Sequence[Job], *, whole: bool) -> None:
         """Remember how far the line without lanes was claimed."""
@@ -91,7 +89,7 @@ class Walk:
                 yield lane, next((job for job in lane.jobs if job.id not in taken), None)
 
     def _place(self, job: Candidate) -> tuple[int, int, int]:
-        major, minor, number = self._order(job)
+        major, minor, number = self.sights.order(job)
         return min(max(major, _FIRST), _LAST), minor, number
 
 

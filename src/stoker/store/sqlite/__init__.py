@@ -25,7 +25,6 @@ from stoker.store.sqlite import schema
 from stoker.store.sqlite.adopt import adopt_all
 from stoker.store.sqlite.afterwards import Afterwards
 from stoker.store.sqlite.bell import SocketBell
-from stoker.store.sqlite.books import SettingsReader
 from stoker.store.sqlite.borrowed import borrowed
 from stoker.store.sqlite.check import findings
 from stoker.store.sqlite.claim import serve_all
@@ -35,6 +34,7 @@ from stoker.store.sqlite.gate import Gate
 from stoker.store.sqlite.library import Connection, library_named
 from stoker.store.sqlite.look import SQL, Looker
 from stoker.store.sqlite.policies import Policies
+from stoker.store.sqlite.queue_book import SettingsReader
 from stoker.store.sqlite.reader import JobReader
 from stoker.store.sqlite.transaction import Transaction
 from stoker.store.sqlite.within import write_within
@@ -134,7 +134,7 @@ class SqliteStore:
             if seal is not None:
                 check_seal(seal, changes)
             receipts = commit_all(tx, changes)
-            tx.books.settle_lanes()
+            tx.books.lanes.settle()
             eased = set(tx.books.eased)
             grants = serve_all(tx, claims) if seal is None else [[] for _ in claims]
             tx.books.close()

@@ -15,7 +15,7 @@ from stoker.store import Claim
 from stoker.store.sqlite.entrances import SQL, Entrances
 from stoker.store.sqlite.rows import (
     ATTEMPT,
-    ID,
+    KEY,
     POLICY,
     PROGRESS,
     REVISION,
@@ -24,7 +24,6 @@ from stoker.store.sqlite.rows import (
     STATE,
     TOKEN,
     UNTIL,
-    WEIGHT,
     Row,
 )
 from stoker.store.sqlite.transaction import Transaction
@@ -78,10 +77,18 @@ class _Starter:
         self._bare: dict[tuple[int, int | str | None], tuple[str, Policy, Row]] = {}
 
     def start(self, row: Row) -> Job:
-        if len(row) == _BARE:
-            if row[-1]:
-                return self._start_bare(row)
-            row = self._tx.connection.execute(SQL["job"], (row[ID],)).get
+        job_id, rank, due_at, name, key, weight, *others = row
+        queue, payload, form, stored, created, scheduled, bare = others
+        if not bare:
+            return self._start_whole(self._tx.connection.execute(SQL["job"], (job_id,)).get)
+        common = self._bare.get((queue, stored))
+        if common is None:
+            common = self._bare[queue, stored] = self._in_common(queue, stored)
+        queue_name, policy, rest = common
+        first = (queue_name, name, payload, FORMATS[form], job_id, RUNNING, rank, due_at, policy)
+        return Job(*first, created, scheduled, weight, key, *rest)
+
+    def _start_whole(self, row: Row) -> Job:
         facts = self._tx.read_job.facts(row)
         sample = self._sample(facts[POLICY])
         facts[STATE] = RUNNING
@@ -94,21 +101,11 @@ class _Starter:
         facts[PROGRESS] = 0.0
         return Job(*facts)
 
-    def _start_bare(self, row: Row) -> Job:
-        queue, name, payload, form, job_id, _, rank, due_at, stored, created, scheduled, _ = row
-        common = self._bare.get((queue, stored))
-        if common is None:
-            common = self._bare[queue, stored] = self._in_common(queue, stored)
-        queue_name, policy, rest = common
-        form = FORMATS[form]
-        first = (queue_name, name, payload, form, job_id, RUNNING, rank, due_at, policy, created)
-        return Job(*first, scheduled, *rest)
-
     def _in_common(self, queue: int, stored: int | str | None) -> tuple[str, Policy, Row]:
         reader = self._tx.read_job
         policy = reader.policy(stored)
         started = msgspec.structs.astuple(self._sample(policy))
-        return reader.queue_name(queue), policy, started[WEIGHT:]
+        return reader.queue_name(queue), policy, started[KEY + 1 :]
 
     def _sample(self, policy: Policy) -> Job:
         sample = self._samples.get(policy)
@@ -124,13 +121,9 @@ class _Starter:
         return sample
 
 
-_BARE = WEIGHT + 1
-
-
 def _start(tx: Transaction, request: Claim, started: list[Job]) -> None:
     for (session, until), run in groupby(started, key=attrgetter("session", "until")):
         ids = msgspec.json.encode([job.id for job in run]).decode()
         tx.connection.execute(SQL["start"], (request.token, session, until, tx.now, ids))
-    for _, run in groupby(started, key=attrgetter("queue", "name", "key", "weight", "rank")):
-        alike = list(run)
-        tx.books.start(alike[0], len(alike))
+    for _, alike in groupby(started, key=attrgetter("queue")):
+        tx.books.start(list(alike))

@@ -19,19 +19,20 @@ from stoker.kernel.change import Change, Copies, NoteWrite, Tally, Touch, Write,
 from stoker.kernel.job import LIVE, QUEUED, RUNNING, WAITING, Job, load
 from stoker.store import OK, Receipt
 from stoker.store.files import statements
-from stoker.store.sqlite.books import QueueBook
+from stoker.store.sqlite.queue_book import QueueBook
 from stoker.store.sqlite.rows import (
     COLUMNS,
     INLINE_BYTES,
     INSERT_WHOLE,
+    PLAIN_LENGTH,
     Row,
+    bare_row,
     copied_facts,
+    insert_bare,
     insert_copies,
-    insert_plain,
     is_plain,
     lane_of,
     order_columns,
-    plain_row,
     whole_row,
 )
 from stoker.store.sqlite.transaction import Transaction
@@ -113,9 +114,7 @@ def _write_run(tx: Transaction, changes: list[Change]) -> list[Receipt]:
     alike = [list(run) for _, run in groupby(writes, key=_likeness)]
     if _all_pass(tx, len(writes), lambda: _update_together(tx, alike)):
         for run in alike:
-            for _, moves in groupby(run, key=_burden_of):
-                first, *others = moves
-                _enter_moves(tx, first, 1 + len(others))
+            _enter_moves(tx, run)
         return [OK] * len(changes)
     return list(_one_by_one(tx, changes))
 
@@ -152,11 +151,6 @@ def _likeness(write: Write) -> tuple[Any, ...]:
     return (tuple(news), news.get("state"), news.get("waits_for"), was)
 
 
-def _burden_of(write: Write) -> tuple[str | None, str, int]:
-    """Writes that are alike in this as well are entered into the books as one."""
-    return write.job.key, write.job.name, write.job.rank
-
-
 def _update_together(tx: Transaction, alike: list[list[Write]]) -> None:
     for run in alike:
         first = _condition(run[0])
@@ -180,11 +174,11 @@ def _guarded_row(write: Write) -> Row:
     return (*write.set.values(), job.id, job.revision, job.token)
 
 
-def _enter_moves(tx: Transaction, write: Write, count: int) -> None:
-    job = write.job
-    units = _load_after(write) - load(job)
-    target = write.set.get("state", job.state)
-    tx.books.move(job, target, count, units * count)
+def _enter_moves(tx: Transaction, alike: Sequence[Write]) -> None:
+    first = alike[0]
+    units = _load_after(first) - load(first.job)
+    target = first.set.get("state", first.job.state)
+    tx.books.move([write.job for write in alike], target, units)
 
 
 def _delete_together(tx: Transaction, jobs: list[Job]) -> None:
@@ -280,16 +274,14 @@ def _insert(tx: Transaction, jobs: Sequence[Job]) -> range:
     for (name, policy), run in groupby(jobs, key=attrgetter("queue", "policy")):
         book = tx.books.queue(name)
         stored = tx.policies.stored(tx.connection, policy)
-        plain: list[Row] = []
+        bare: list[Row] = []
         for job, job_id in zip(run, next_id, strict=False):
-            row = None
-            if not book.settings.limits_task(job.name):
-                row = plain_row(job, job_id, book.id, stored)
+            row = bare_row(job, job_id, book.id, stored, book.settings)
             if row is None:
                 insert_whole(tx, job_id, job, book, stored)
             else:
-                plain.append(row)
-        _insert_plain(tx, book, plain)
+                bare.append(row)
+        _insert_bare(tx, book, bare)
     return ids
 
 
@@ -313,14 +305,25 @@ def _insert_copies(tx: Transaction, copies: Copies, ids: range) -> None:
             done += size
 
 
-def _insert_plain(tx: Transaction, book: QueueBook, rows: list[Row]) -> None:
+def _insert_bare(tx: Transaction, book: QueueBook, rows: list[Row]) -> None:
     tx.books.add_plain(book, len(rows))
-    done = 0
-    for size in _TOGETHER:
-        while done + size <= len(rows):
-            values = [*chain.from_iterable(rows[done : done + size])]
-            tx.connection.execute(insert_plain(book.settings.order, size), values)
-            done += size
+    for length, alike in groupby(sorted(rows, key=len), key=len):
+        waiting = list(alike)
+        if length > PLAIN_LENGTH:
+            _join_lanes(tx, book, waiting)
+        done = 0
+        for size in _TOGETHER:
+            while done + size <= len(waiting):
+                values = [*chain.from_iterable(waiting[done : done + size])]
+                tx.connection.execute(insert_bare(book.settings.order, length, size), values)
+                done += size
+
+
+def _join_lanes(tx: Transaction, book: QueueBook, rows: list[Row]) -> None:
+    for job_id, _, _, _, _, due_at, _, _, _, rank, _, _, lane in rows:
+        if lane is not None:
+            bucket, second = order_columns(rank, book.settings)
+            tx.books.lanes.arrived(book, lane, bucket, (due_at, second, job_id))
 
 
 def insert_whole(

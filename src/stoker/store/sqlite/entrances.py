@@ -6,33 +6,29 @@ looked at. Where limits or turns have to be minded this is done with care (`stok
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import chain, islice
-from typing import NamedTuple
 
 from stoker.kernel.admission import Turnstile
 from stoker.kernel.queue import Order
-from stoker.kernel.turns import Turns
-from stoker.store.choosing import choose
+from stoker.kernel.turns import Party, Turns
+from stoker.store.choosing import choose, ordering
 from stoker.store.files import statements
-from stoker.store.sqlite.books import Books, QueueBook
+from stoker.store.sqlite.books import Books
+from stoker.store.sqlite.lanes import Follower
+from stoker.store.sqlite.queue_book import QueueBook
 from stoker.store.sqlite.rows import (
     BARE_COLUMNS,
     COLUMNS,
-    DUE_AT,
     FREE_LANE,
-    ID,
-    KEY,
-    NAME,
-    RANK,
-    WEIGHT,
+    Candidate,
     Row,
     lane_of,
     order_columns,
 )
 from stoker.store.sqlite.transaction import Transaction
-from stoker.store.walk import LanedLine
+from stoker.store.walk import LanedLine, Place
 
 SQL = {
     name: text.replace("-- COLUMNS", f"SELECT {COLUMNS}").replace(
@@ -41,7 +37,10 @@ SQL = {
     for name, text in statements("stoker.store.sqlite.sql", "claim.sql").items()
 }
 _BEFORE_ALL = -(2**63)
+_BARE = len(Candidate._fields)
 _FEW = 1
+_MANY = 10
+"""Meters that are worth reading for one job."""
 
 
 class Entrances:
@@ -52,10 +51,10 @@ class Entrances:
         self._books = [book for book in books if book.counts[0] and not book.settings.paused]
         self._wanted = wanted
         self._turnstiles: dict[str, Turnstile] = {}
-        self._lines: list[tuple[QueueBook, LanedLine[_Candidate]]] = []
-        self._turns: list[tuple[QueueBook, Turns]] = []
+        self._lines: list[tuple[_Lanes, LanedLine[Candidate]]] = []
+        self._chosen: list[Candidate] = []
 
-    def chosen(self) -> list[Row]:
+    def chosen(self) -> Sequence[Row]:
         """The rows of those that may start, in the order in which they may."""
         if any(book.laned or book.settings.limited for book in self._books):
             return self._with_care()
@@ -63,25 +62,23 @@ class Entrances:
         rows = lines[0] if len(lines) == 1 else merge(*lines, key=_place)
         return list(islice(rows, self._wanted))
 
-    def _with_care(self) -> list[Row]:
+    def _with_care(self) -> list[Candidate]:
         for book in self._books:
             if not self._is_paused(book.settings.within):
                 self._open(book)
-        chosen = choose([line for _, line in self._lines], self._wanted)
-        return [candidate.row for candidate in chosen]
+        self._chosen = choose([line for _, line in self._lines], self._wanted)
+        return self._chosen
 
     def _is_paused(self, outer: str | None) -> bool:
         book = None if outer is None else self._tx.books.known(outer)
         return book is not None and book.settings.paused
 
     def _open(self, book: QueueBook) -> None:
-        turns = self._tx.books.turns(book) if book.settings.fair else None
-        if turns is not None:
-            self._turns.append((book, turns))
         lanes = _Lanes(self._tx, book, self._wanted)
+        turns = Turns(book.settings, book.clock, lanes.reached) if book.settings.fair else None
         line = LanedLine(lanes, self._turnstile(book), turns)
         line.open()
-        self._lines.append((book, line))
+        self._lines.append((lanes, line))
 
     def _turnstile(self, book: QueueBook) -> Turnstile:
         """A queue's, with that of the queue it is within; one level up and no more."""
@@ -94,7 +91,7 @@ class Entrances:
 
     def _alone(self, book: QueueBook) -> Turnstile:
         if book.name not in self._turnstiles:
-            ledger = _Ledger(self._tx.books, book)
+            ledger = _Ledger(self._tx.books, book, self._wanted)
             turnstile = Turnstile(book.name, book.settings, ledger, self._tx.now)
             self._turnstiles[book.name] = turnstile
         return self._turnstiles[book.name]
@@ -102,63 +99,42 @@ class Entrances:
     def close(self) -> None:
         """Write down what the claim did to turns, rates and lanes."""
         books = self._tx.books
-        for book, turns in self._turns:
-            books.remember_turns(book, turns)
-        books.settle_lanes()
-        for book, line in self._lines:
-            books.shut_lanes(book, line.full)
+        for lanes, line in self._lines:
+            lanes.close([each for each in self._chosen if each.queue == lanes.book.id], line)
         for turnstile in self._turnstiles.values():
             if turnstile.settings.has_rates or turnstile.opens_at is not None:
-                books.remember_rates(turnstile)
+                books.meters.remember_rates(books.queue(turnstile.name).id, turnstile)
 
 
 class _Ledger:
     """What is on the books of one queue."""
 
-    def __init__(self, books: Books, book: QueueBook) -> None:
+    def __init__(self, books: Books, book: QueueBook, wanted: int) -> None:
         self._books = books
         self._book = book
-        self._read = False
-        self._used: dict[str, int] | None = None
+        self._many = _MANY * wanted
 
     def used(self, queue: str, meter: str) -> int:
         if not meter:
             return sum({**self._books.members(queue), queue: self._book.used}.values())
-        if not self._read:
-            self._read, self._used = True, self._books.all_use(self._book)
-        return (
-            self._books.use(self._book, meter) if self._used is None else self._used.get(meter, 0)
-        )
+        meters = self._books.meters
+        meters.read_all(self._book.id, self._many)
+        return meters.used(self._book.id, meter)
 
     def flow(self, queue: str, meter: str) -> str:
-        return self._books.flow(queue, meter)
-
-
-class _Candidate(NamedTuple):
-    """A job that may be next, and its row."""
-
-    id: int
-    rank: int
-    due_at: int
-    name: str
-    key: str | None
-    weight: int
-    row: Row
-
-
-def _candidate(row: Row) -> _Candidate:
-    return _Candidate(row[ID], row[RANK], row[DUE_AT], row[NAME], row[KEY], row[WEIGHT], row)
+        return self._books.meters.flow(queue, meter)
 
 
 def _place(row: Row) -> tuple[int, int, int]:
-    return (row[RANK], row[DUE_AT], row[ID])
+    job_id, rank, due_at, *_ = row
+    return (rank, due_at, job_id)
 
 
 def _plain_line(tx: Transaction, book: QueueBook, limit: int) -> Iterator[Row]:
     """The due jobs of a queue in which nobody needs care."""
     run = tx.connection.execute
     for bucket in _buckets(tx, "next_bucket", book.id):
-        yield from run(SQL["bare_in_bucket"], (book.id, bucket, tx.now, limit))
+        yield from run(SQL["due_in_bucket"], (book.id, bucket, tx.now, limit))
 
 
 def _buckets(tx: Transaction, sql: str, queue: int, *lane: str) -> Iterator[int]:
@@ -173,60 +149,90 @@ class _Lanes:
     def __init__(self, tx: Transaction, book: QueueBook, limit: int) -> None:
         self._tx = tx
         self._run = tx.connection.execute
-        self._book = book
         self._limit = limit
+        self.book = book
+        self._order = ordering(book.settings)
+        self._reached: dict[Party, int] = {}
+        self._followers: dict[int, Follower] = {}
         if book.laned:
-            tx.books.wake_lanes(book)
+            tx.books.lanes.wake(book)
 
-    def laneless(self) -> list[Iterator[_Candidate]]:
-        queue = self._book.id
-        if self._book.laned == self._book.counts[0]:
+    def laneless(self) -> list[Iterator[Candidate]]:
+        queue = self.book.id
+        if self.book.laned == self.book.counts[0]:
             return []
         return self._lines(
             self._rows("due_in_bucket", (queue, bucket, self._tx.now, self._limit))
             for bucket in _buckets(self._tx, "next_bucket", queue)
         )
 
-    def free(self) -> list[Iterator[_Candidate]]:
-        if not self._book.laned:
+    def free(self) -> list[Iterator[Candidate]]:
+        if not self.book.laned:
             return []
-        queue, now, start = self._book.id, self._tx.now, (_BEFORE_ALL, 0, 0)
+        queue, now, start = self.book.id, self._tx.now, (_BEFORE_ALL, 0, 0)
         return self._lines(
             self._rows("due_in_lane", (queue, FREE_LANE, bucket, *start, now, self._limit))
             for bucket in _buckets(self._tx, "next_bucket_of_lane", queue, FREE_LANE)
         )
 
-    def heads(self, task: str | None) -> list[Iterator[_Candidate]]:
-        if not self._book.laned:
+    def heads(self, task: str | None) -> list[Iterator[Candidate]]:
+        if not self.book.laned:
             return []
-        queue, kind = self._book.id, "" if task is None else "~" + task
-        sql = "heads_by_turn" if self._book.settings.fair else "heads_in_bucket"
-        return self._lines(
-            self._rows(sql, (queue, kind, bucket, self._tx.now))
-            for bucket in _buckets(self._tx, "next_bucket_of_heads", queue, kind)
-        )
+        kind = "" if task is None else "~" + task
+        buckets = _buckets(self._tx, "next_bucket_of_heads", self.book.id, kind)
+        return self._lines(self._heads(kind, bucket) for bucket in buckets)
 
-    def behind(self, head: _Candidate) -> Iterator[_Candidate]:
-        settings = self._book.settings
+    def _heads(self, kind: str, bucket: int) -> Iterator[Candidate]:
+        if self.book.settings.fair:
+            self._tx.books.lanes.level(self.book, kind, bucket)
+        reached, followers = self._reached, self._followers
+        for row in self._run(SQL["heads"], (self.book.id, kind, bucket, self._tx.now)):
+            head = Candidate._make(row[:_BARE])
+            reached[head.key] = row[_BARE]
+            followers[head.id] = Follower._make(row[_BARE + 1 :])
+            yield head
+
+    def reached(self, party: Party) -> int:
+        """How far a party has been served."""
+        known = self._reached.get(party)
+        return self._tx.books.lanes.served(self.book, party) if known is None else known
+
+    def after(self, head: Candidate) -> Place | None:
+        follower = self._followers[head.id]
+        if follower.id is None or follower.due_at > self._tx.now:
+            return None
+        return self._order(follower)
+
+    def behind(self, head: Candidate) -> Iterator[Candidate]:
+        settings = self.book.settings
         lane = lane_of(head.name, head.key, head.weight, settings)
         bucket = order_columns(head.rank, settings)[0]
         last, count = head, _FEW
         # A few at a time: a statement that is left open has to be prepared again for others.
         while True:
             second = order_columns(last.rank, settings)[1]
-            after = (self._book.id, lane, bucket, last.due_at, second, last.id, self._tx.now)
+            after = (self.book.id, lane, bucket, last.due_at, second, last.id, self._tx.now)
             rows = self._run(SQL["due_in_lane"], (*after, count)).fetchall()
-            yield from map(_candidate, rows)
+            yield from map(Candidate._make, rows)
             if len(rows) < count:
                 return
-            last, count = _candidate(rows[-1]), 4 * count
+            last, count = Candidate._make(rows[-1]), 4 * count
 
-    def _rows(self, sql: str, values: Row) -> Iterator[_Candidate]:
-        return map(_candidate, self._run(SQL[sql], values))
+    def _rows(self, sql: str, values: Row) -> Iterator[Candidate]:
+        return map(Candidate._make, self._run(SQL[sql], values))
 
-    def _lines(self, lines: Iterable[Iterator[_Candidate]]) -> list[Iterator[_Candidate]]:
+    def _lines(self, lines: Iterable[Iterator[Candidate]]) -> list[Iterator[Candidate]]:
         """One behind the other where that is the queue's order, else side by side."""
-        settings = self._book.settings
+        settings = self.book.settings
         if settings.order is Order.RANK_TIME and (settings.ageing or settings.fair):
             return list(lines)
         return [chain.from_iterable(lines)]
+
+    def close(self, chosen: Sequence[Candidate], line: LanedLine[Candidate]) -> None:
+        """Write down what became of the lanes."""
+        lanes = self._tx.books.lanes
+        if line.turns is not None:
+            lanes.remember(self.book, line.turns)
+        lanes.taken(self.book, chosen, self._followers, line.turns)
+        lanes.settle()
+        lanes.shut(self.book, line.full)

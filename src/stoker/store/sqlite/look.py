@@ -11,8 +11,8 @@ from stoker.kernel.change import Note
 from stoker.kernel.job import LIVE, STATES, Job, State
 from stoker.store import Adrift, Filter, Forgettable, Lost, Query, QueueView, Session
 from stoker.store.files import statements
-from stoker.store.sqlite.books import SettingsReader
 from stoker.store.sqlite.library import Connection
+from stoker.store.sqlite.queue_book import SettingsReader
 from stoker.store.sqlite.reader import JobReader
 from stoker.store.sqlite.rows import COLUMNS
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from stoker.kernel.job import Job
+from stoker.kernel.job import WHOLE_WEIGHT, Job
 from stoker.kernel.queue import Order, QueueSettings
 from stoker.store.walk import limited_tasks
 
@@ -26,7 +26,7 @@ TOKEN, SESSION, UNTIL = (_FIELDS.index(name) for name in ("token", "session", "u
 PROGRESS = _FIELDS.index("progress")
 CANCEL_REQUESTED, UNDECIDED = _FIELDS.index("cancel_requested"), _FIELDS.index("undecided")
 
-_UNUSUAL_FROM = WEIGHT
+_UNUSUAL_FROM = KEY + 1
 _NOTHING_UNUSUAL = msgspec.structs.astuple(Job(""))[_UNUSUAL_FROM:]
 
 # Where a job's fact is kept under another name or in another form.
@@ -34,10 +34,35 @@ _SELECTED = {"rank": "bucket + second"}
 COLUMNS = ", ".join(_SELECTED.get(field, field) for field in _FIELDS)
 
 # Most queued jobs are bare: what is left out here is as by default, and need not be read.
-BARE_COLUMNS = ", ".join([_SELECTED.get(field, field) for field in _FIELDS[:WEIGHT]] + ["bare"])
+BARE_COLUMNS = (
+    "job.id, job.bucket + job.second, job.due_at, job.name, job.key, job.weight, job.queue, "
+    "job.payload, job.format, job.policy, job.created_at, job.scheduled_at, job.bare"
+)
+
+
+class Candidate(NamedTuple):
+    """A queued job that may be next, read as BARE_COLUMNS."""
+
+    id: int
+    rank: int
+    due_at: int
+    name: str
+    key: str | None
+    weight: int
+    queue: int
+    payload: bytes | None
+    format: int
+    policy: int | str | None
+    created_at: int
+    scheduled_at: int
+    bare: int
+
 
 _PLAIN = "id, bare, queue, name, payload, format, state, due_at, policy, created_at, scheduled_at"
 _PLAIN_VALUES = "(?, 1, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, 0)"
+PLAIN_LENGTH = 10
+"""Values of a row without weight, key and lane."""
+_KEYED_VALUES = _PLAIN_VALUES.replace(")", ", ?, ?, ?)")
 _WHOLE = ", ".join((*_FIELDS, "second", "lane")).replace("rank", "bucket")
 INSERT_WHOLE = f"INSERT INTO job ({_WHOLE}) VALUES ({', '.join('?' * (len(_FIELDS) + 2))})"  # noqa: S608
 
@@ -88,28 +113,42 @@ def order_columns(rank: int, settings: QueueSettings) -> tuple[int, int]:
 
 
 def is_plain(job: Job, payload_bytes: int) -> bool:
-    """Whether a new job has only the facts every job has, and a payload that fits into the row."""
-    return _are_plain(msgspec.structs.astuple(job), payload_bytes)
+    """Whether a new job without key or weight has only the facts every job has, and a payload that
+    fits into the row."""
+    usual = job.key is None and job.weight == WHOLE_WEIGHT
+    return usual and _are_bare(msgspec.structs.astuple(job), payload_bytes)
 
 
-def _are_plain(facts: Row, payload_bytes: int) -> bool:
+def _are_bare(facts: Row, payload_bytes: int) -> bool:
     unusual = facts[STATE] or facts[_UNUSUAL_FROM:] != _NOTHING_UNUSUAL
     return not unusual and payload_bytes <= INLINE_BYTES
 
 
-def plain_row(job: Job, job_id: int, queue: int, policy: int | str | None) -> Row | None:
-    """The values for `insert_plain` of a plain job; None if it is none."""
+def bare_row(
+    job: Job, job_id: int, queue: int, policy: int | str | None, settings: QueueSettings
+) -> Row | None:
+    """The values for `insert_bare`, or None if a job is not bare. One that has no key, weight or
+    lane has fewer."""
     facts = msgspec.structs.astuple(job)
-    if not _are_plain(facts, len(facts[PAYLOAD])):
+    if not _are_bare(facts, len(facts[PAYLOAD])):
         return None
-    _, name, payload, form, _, _, rank, due_at, _, created_at, scheduled_at = facts[:_UNUSUAL_FROM]
-    return (job_id, queue, name, payload, form, due_at, policy, created_at, scheduled_at, rank)
+    _, name, payload, form, _, _, rank, due_at, _, created_at, scheduled_at, weight, key = facts[
+        :_UNUSUAL_FROM
+    ]
+    row = (job_id, queue, name, payload, form, due_at, policy, created_at, scheduled_at, rank)
+    lane = lane_of(name, key, weight, settings)
+    if key is None and lane is None and weight == WHOLE_WEIGHT:
+        return row
+    return (*row, weight, key, lane)
 
 
 @cache
-def insert_plain(order: Order, count: int) -> str:
-    """The statement that inserts so many plain jobs. A hundred at once cost half of one by one."""
-    return _insert_many(order, [_PLAIN_VALUES] * count)
+def insert_bare(order: Order, length: int, count: int) -> str:
+    """The statement that inserts so many bare jobs, by the length of their rows. A hundred at once
+    cost half of one by one."""
+    if length == PLAIN_LENGTH:
+        return _insert_many(order, [_PLAIN_VALUES] * count)
+    return _insert_many(order, [_KEYED_VALUES] * count, "weight, key, lane")
 
 
 def copied_facts(job: Job, queue: int, policy: int | str | None) -> Row:
@@ -129,9 +168,10 @@ def insert_copies(order: Order, count: int) -> str:
     )
 
 
-def _insert_many(order: Order, values: list[str]) -> str:
-    columns = "second, bucket" if order is Order.TIME_RANK else "bucket, second"
-    return f"INSERT INTO job ({_PLAIN}, {columns}) VALUES {', '.join(values)}"  # noqa: S608
+def _insert_many(order: Order, values: list[str], *more: str) -> str:
+    ranked = "second, bucket" if order is Order.TIME_RANK else "bucket, second"
+    columns = ", ".join((_PLAIN, ranked, *more))
+    return f"INSERT INTO job ({columns}) VALUES {', '.join(values)}"  # noqa: S608
 
 
 def whole_row(

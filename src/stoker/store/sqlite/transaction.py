@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from stoker.store.sqlite.books import Books, SettingsReader
+from stoker.store.sqlite.books import Books
 from stoker.store.sqlite.library import Connection
 from stoker.store.sqlite.policies import Policies
+from stoker.store.sqlite.queue_book import SettingsReader
 from stoker.store.sqlite.reader import JobReader
 
 

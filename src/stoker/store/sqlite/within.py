@@ -13,11 +13,11 @@ from stoker.kernel.change import Change
 from stoker.store import Receipt
 from stoker.store.rings import rings_of
 from stoker.store.seal import SEAL, check_seal
-from stoker.store.sqlite.books import SettingsReader
 from stoker.store.sqlite.commit import commit_all
 from stoker.store.sqlite.library import Connection, Lent
 from stoker.store.sqlite.look import SQL
 from stoker.store.sqlite.policies import Policies
+from stoker.store.sqlite.queue_book import SettingsReader
 from stoker.store.sqlite.reader import JobReader
 from stoker.store.sqlite.transaction import Transaction
 

@@ -27,7 +27,7 @@ CREATE INDEX queue_within ON queue (within) WHERE within IS NOT NULL;
 -- to move them when their time comes.
 CREATE TABLE job (
     id           INTEGER PRIMARY KEY,
-    bare         INTEGER NOT NULL DEFAULT 0,    -- 1: all facts from weight on are as by default
+    bare         INTEGER NOT NULL DEFAULT 0,    -- 1: all facts behind key are as by default
     queue        INTEGER NOT NULL,
     name         TEXT    NOT NULL DEFAULT '',
     payload      BLOB,                          -- NULL: too long for the row, see body
@@ -111,8 +111,8 @@ CREATE UNIQUE INDEX job_ref ON job (ref) WHERE ref IS NOT NULL;
 --
 -- A lane is shut while its key has no room, so that a claim never looks at the jobs behind;
 -- whatever happens to the key opens it again, and so does time at wakes_at. Lanes whose head is not
--- due sleep in the same way. In a fair queue turn is how far the key has been served, or 0 if nobody
--- less.
+-- due sleep in the same way. In a fair queue turn is how far the key has been served, and at least
+-- how far the queue's clock was when somebody last looked; elsewhere it is 0.
 CREATE TABLE head (
     queue    INTEGER NOT NULL,
     lane     TEXT    NOT NULL,
@@ -128,7 +128,7 @@ CREATE TABLE head (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX head_open ON head (queue, kind, bucket, turn, due_at, second, job) WHERE shut = 0;
 CREATE INDEX head_asleep ON head (queue, wakes_at) WHERE wakes_at IS NOT NULL;
-CREATE INDEX head_turn ON head (queue, turn) WHERE turn > 0;
+CREATE INDEX head_shut ON head (queue, lane) WHERE shut = 1;
 
 -- Units of capacity held, per key ('=' and the key) and limited task ('~' and its name).
 CREATE TABLE use (

@@ -9,14 +9,8 @@ WHERE queue = ?1 AND state = 0 AND lane IS NULL AND bucket > ?2
 ORDER BY bucket LIMIT 1
 
 -- name: due_in_bucket
--- COLUMNS
-FROM job
-WHERE queue = ?1 AND state = 0 AND lane IS NULL AND bucket = ?2 AND due_at <= ?3
-ORDER BY due_at, second, id LIMIT ?4
-
--- name: bare_in_bucket
 -- BARE_COLUMNS
-FROM job -- as above, without the facts that a bare job has by default
+FROM job
 WHERE queue = ?1 AND state = 0 AND lane IS NULL AND bucket = ?2 AND due_at <= ?3
 ORDER BY due_at, second, id LIMIT ?4
 
@@ -26,7 +20,7 @@ WHERE queue = ?1 AND state = 0 AND lane = ?3 AND bucket > ?2
 ORDER BY bucket LIMIT 1
 
 -- name: due_in_lane
--- COLUMNS
+-- BARE_COLUMNS
 FROM job
 WHERE queue = ?1 AND state = 0 AND lane = ?2 AND bucket = ?3
     AND (due_at, second, id) > (?4, ?5, ?6) AND due_at <= ?7
@@ -37,20 +31,19 @@ SELECT bucket FROM head
 WHERE queue = ?1 AND kind = ?3 AND shut = 0 AND bucket > ?2
 ORDER BY bucket LIMIT 1
 
--- name: heads_in_bucket
--- COLUMNS
+-- name: heads
+-- By turns, which are all the same where keys take none. Each comes with its turn, and with the one
+-- behind it, who may not be due.
+-- BARE_COLUMNS, turn, next.id, next.bucket + next.second, next.due_at
 FROM (
-    SELECT due_at AS head_due, second AS head_second, job AS foremost FROM head
-    WHERE queue = ?1 AND kind = ?2 AND shut = 0 AND bucket = ?3 AND turn = 0 AND due_at <= ?4
-) CROSS JOIN job ON id = foremost
-ORDER BY head_due, head_second, foremost
-
--- name: heads_by_turn
--- COLUMNS
-FROM (
-    SELECT turn, due_at AS head_due, second AS head_second, job AS foremost FROM head
+    SELECT lane AS own, turn, due_at AS head_due, second AS head_second, job AS foremost FROM head
     WHERE queue = ?1 AND kind = ?2 AND shut = 0 AND bucket = ?3 AND due_at <= ?4
-) CROSS JOIN job ON id = foremost
+) CROSS JOIN job ON job.id = foremost
+LEFT JOIN job AS next ON next.id = (
+    SELECT id FROM job AS behind
+    WHERE queue = ?1 AND state = 0 AND lane = own AND bucket = ?3
+        AND (due_at, second, id) > (head_due, head_second, foremost)
+    ORDER BY due_at, second, id LIMIT 1)
 ORDER BY turn, head_due, head_second, foremost
 
 -- name: job

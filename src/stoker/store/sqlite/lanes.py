@@ -1,0 +1,212 @@
+"""Lanes during one transaction: who is foremost in each, which of them are shut, whose turn it is.
+
+A lane's head moves with every job that starts. When a claim has seen who is next it says so;
+otherwise, and whenever a job leaves in another way, the next one is looked up at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from stoker.kernel.admission import of_key
+from stoker.kernel.job import Job
+from stoker.kernel.turns import Party, Turns
+from stoker.store.files import statements
+from stoker.store.sqlite.library import Connection
+from stoker.store.sqlite.queue_book import QueueBook
+from stoker.store.sqlite.rows import Candidate, key_of, kind_of, lane_of, lanes_of, order_columns
+from stoker.store.walk import Candidate as Barred
+
+_SQL = statements("stoker.store.sqlite.sql", "lanes.sql")
+
+Spot = tuple[int, str, int]
+"""A queue, a lane of it, and a bucket of that."""
+
+
+class Follower(NamedTuple):
+    """Who is behind the head of a lane; may be not due, or nobody."""
+
+    id: int | None
+    rank: int
+    due_at: int
+
+
+class Lanes:
+    """What one transaction does to lanes."""
+
+    def __init__(self, connection: Connection, now: int) -> None:
+        self._connection = connection
+        self._now = now
+        self._lost: dict[Spot, QueueBook] = {}
+        self._arrived: dict[Spot, tuple[tuple[int, int, int], QueueBook]] = {}
+        self._opened: dict[QueueBook, set[str]] = {}
+
+    # -- who comes and goes ----------------------------------------------------------------
+
+    def moved(self, book: QueueBook, job: Job, joined: int) -> None:
+        """Jobs joined or left a lane: its head has to be looked up again."""
+        lane = lane_of(job.name, job.key, job.weight, book.settings)
+        if lane is not None:
+            book.laned += joined
+            self._lost[book.id, lane, order_columns(job.rank, book.settings)[0]] = book
+            if joined > 0:
+                self.open(book, lane)  # it may come before one that did not fit
+
+    def arrived(self, book: QueueBook, lane: str, bucket: int, place: tuple[int, int, int]) -> None:
+        """A new job stands in a lane: at due time, second and id."""
+        book.laned += 1
+        spot = (book.id, lane, bucket)
+        known = self._arrived.get(spot)
+        if known is None or place < known[0]:
+            self._arrived[spot] = (place, book)
+        self.open(book, lane)
+
+    def open(self, book: QueueBook, lane: str) -> None:
+        """Something happened that may let a lane's jobs start."""
+        self._opened.setdefault(book, set()).add(lane)
+
+    def make_anew(self, book: QueueBook) -> None:
+        """The lanes of a queue are others now."""
+        run = self._connection.execute
+        run(_SQL["drop_heads"], (book.id,))
+        for spot in run(_SQL["buckets_of_lanes"], (book.id,)).fetchall():
+            self._lost[cast("Spot", spot)] = book
+        self.settle()
+
+    def settle(self) -> None:
+        """Write the heads of lanes that moved, and open what an event may have made room for."""
+        lost = sorted(self._lost.items(), key=_spot)
+        self._for_all("write_head", [(*self._head(spot, book), self._now) for spot, book in lost])
+        self._for_all("drop_head", [spot for spot, _ in lost])
+        arrived = sorted((spot, at) for spot, at in self._arrived.items() if spot not in self._lost)
+        rows = [(*self._head(spot, book), *place, self._now) for spot, (place, book) in arrived]
+        self._for_all("join_lane", rows)
+        self._lost.clear()
+        self._arrived.clear()
+        for book, lanes in self._opened.items():
+            if self._connection.execute(_SQL["any_shut"], (book.id,)).get:
+                opened = [(book.id, lane, self._now, book.clock) for lane in sorted(lanes)]
+                self._for_all("open_lane", opened)
+        self._opened.clear()
+
+    def _head(self, spot: Spot, book: QueueBook) -> tuple[int, str, int, str, int]:
+        lane = spot[1]
+        turn = self.served(book, key_of(lane)) if book.settings.fair else 0
+        return (*spot, kind_of(lane), turn)
+
+    # -- what claims do --------------------------------------------------------------------
+
+    def wake(self, book: QueueBook) -> None:
+        """Open the lanes whose moment has come."""
+        self._connection.execute(_SQL["wake_lanes"], (book.id, self._now, book.clock))
+
+    def taken(
+        self,
+        book: QueueBook,
+        chosen: Sequence[Candidate],
+        followers: Mapping[int, Follower],
+        turns: Turns | None,
+    ) -> None:
+        """Jobs of a queue were chosen to start; who follows is known of those that were heads."""
+        heads: dict[Spot, int] = {}
+        settings = book.settings
+        for each in chosen:
+            lane = lane_of(each.name, each.key, each.weight, settings)
+            if lane is None:
+                continue
+            book.laned -= 1
+            spot = (book.id, lane, order_columns(each.rank, settings)[0])
+            if spot in heads or each.id not in followers:
+                self._lost[spot] = book
+            heads[spot] = each.id
+        moved = dict(turns.moved()) if turns is not None else {}
+        advanced = self._advance(book, heads, followers, moved)
+        self._write_turns(book, moved, advanced)
+
+    def _advance(
+        self,
+        book: QueueBook,
+        heads: Mapping[Spot, int],
+        followers: Mapping[int, Follower],
+        turns: Mapping[Party, int],
+    ) -> set[str]:
+        """Put the followers of heads that are gone into their places; the lanes that still have
+        one there."""
+        rows, gone = [], []
+        for spot, head in heads.items():
+            if spot in self._lost:
+                continue
+            job_id, rank, due_at = followers[head]
+            if job_id is None:
+                gone.append(spot)
+            elif due_at > self._now:
+                self._lost[spot] = book
+            else:
+                turn = turns[key_of(spot[1])] if turns else 0
+                second = order_columns(rank, book.settings)[1]
+                rows.append((*spot, turn, due_at, second, job_id))
+        self._for_all("move_head", rows)
+        self._for_all("drop_empty", gone)
+        return {row[1] for row in rows}
+
+    def shut(self, book: QueueBook, full: Sequence[tuple[Barred, int | None]]) -> None:
+        """The foremost jobs of some lanes did not fit: nobody looks at them until something
+        happens, or a moment comes."""
+        rows = [
+            (book.id, lane_of(job.name, job.key, job.weight, book.settings), wakes_at, self._now)
+            for job, wakes_at in full
+        ]
+        self._for_all("shut_lane", rows)
+
+    def open_all(self, book: QueueBook) -> None:
+        """The queue has other limits, or turns."""
+        fair = book.settings.fair
+        self._connection.execute(_SQL["open_lanes"], (book.id, self._now, fair and book.clock))
+        if fair:
+            rows = self._connection.execute(_SQL["all_served"], (book.id,)).fetchall()
+            served = cast("list[tuple[str, int]]", rows)
+            self._write_turns(book, {party[1:] if party else None: turn for party, turn in served})
+
+    # -- turns -----------------------------------------------------------------------------
+
+    def level(self, book: QueueBook, kind: str, bucket: int) -> None:
+        """Nobody is further back in the order of turns than the queue's clock."""
+        self._connection.execute(_SQL["level_turns"], (book.id, kind, bucket, book.clock))
+
+    def served(self, book: QueueBook, party: Party) -> int:
+        """How far a party has been served."""
+        found = self._connection.execute(_SQL["served"], (book.id, _party(party))).get or 0
+        return max(found, book.clock)
+
+    def remember(self, book: QueueBook, turns: Turns) -> None:
+        """How far everybody has been served."""
+        moved = [(book.id, _party(party), turn) for party, turn in turns.moved()]
+        self._for_all("write_served", moved)
+        if book.clock != turns.clock:
+            book.clock = turns.clock
+            self._connection.execute(_SQL["write_clock"], (book.id, book.clock))
+            self._connection.execute(_SQL["forget_served"], (book.id, book.clock))
+
+    def _write_turns(
+        self, book: QueueBook, moved: Mapping[Party, int], known: set[str] | None = None
+    ) -> None:
+        rows = [
+            (book.id, lane, turn)
+            for party, turn in moved.items()
+            for lane in lanes_of(party, book.settings)
+            if known is None or lane not in known
+        ]
+        self._for_all("write_turn", rows)
+
+    def _for_all(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        if rows:
+            self._connection.executemany(_SQL[name], rows)
+
+
+def _spot(item: tuple[Spot, QueueBook]) -> Spot:
+    return item[0]
+
+
+def _party(party: Party) -> str:
+    return "" if party is None else of_key(party)
