@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from stoker.kernel.change import Change
 from stoker.kernel.job import QUEUED, Job
 from stoker.store import OK, Claim, Receipt
-from stoker.store.postgres.claim import Asking
+from stoker.store.postgres.claim import Asking, Verdict
 from stoker.store.postgres.clock import Timepiece
 from stoker.store.postgres.driver import (
     RETRIED,
@@ -69,6 +69,8 @@ class Committer:
         self._clock = clock
         self._kept: set[str] = set()
         """Queues that were found to need a walk."""
+        self._laned: set[str] = set()
+        """Queues that were found to be claimed from by their lanes, if no others are with them."""
 
     def commit(
         self, connection: Connection, changes: Sequence[Change], claims: Sequence[Claim]
@@ -84,7 +86,6 @@ class Committer:
             at_length = Plan(changes, at_length=True)
             return again(lambda: self._in_steps(connection, at_length, claims))
         if kept:
-            self._kept.update(claims[0].queues)
             outcome.grants = [again(lambda: self._apart(connection, claims[0]))]
         return outcome
 
@@ -101,8 +102,8 @@ class Committer:
             answers = [cursor.fetchall() for cursor in cursors]
         self._hear(plan, answers, outcome)
         verdicts = [each.verdict(rows) for each, rows in zip(asked, answers, strict=True)]
-        for verdict in verdicts:
-            self._clock.hear(verdict.moment)
+        for each, verdict in zip(asked, verdicts, strict=True):
+            self._learn(each.queues, verdict)
         outcome.grants = [verdict.jobs for verdict in verdicts]
         return outcome, any(verdict.kept for verdict in verdicts)
 
@@ -146,7 +147,14 @@ class Committer:
         return calls
 
     def _call_of(self, asked: Asking) -> _Call:
-        return ("claim", asked.parameters(self._clock.given()))
+        by_lanes = len(asked.queues) == 1 and asked.queues[0] in self._laned
+        return ("claim_lanes" if by_lanes else "claim", asked.parameters(self._clock.given()))
+
+    def _learn(self, queues: Sequence[str], verdict: Verdict) -> None:
+        """Remember the moment, and how these queues are to be claimed from."""
+        self._clock.hear(verdict.moment)
+        for known, holds in ((self._kept, verdict.kept and not verdict.laned), (self._laned, verdict.laned)):
+            (known.update if holds else known.difference_update)(queues)
 
     def _send(self, connection: Connection, calls: Sequence[_Call]) -> list[Cursor]:
         return [connection.execute(self._sql[name], values, binary=True) for name, values in calls]
@@ -205,17 +213,14 @@ class Committer:
     ) -> list[Job] | None:
         arrive()
         verdict = asked.verdict(cursor.fetchall())
-        self._clock.hear(verdict.moment)
+        self._learn(asked.queues, verdict)
         if not verdict.kept:
             return verdict.jobs
-        self._kept.update(asked.queues)
         return self._walked(self._walker(connection, arrive, asked.claim))
 
     def _walked(self, walker: Walker) -> list[Job] | None:
         verdict = walker.serve()
-        self._clock.hear(verdict.moment)
-        if not verdict.kept:
-            self._kept.difference_update(walker.queues)
+        self._learn(walker.queues, verdict)
         return verdict.jobs
 
 

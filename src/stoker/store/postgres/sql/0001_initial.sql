@@ -20,6 +20,8 @@ CREATE TABLE stoker.queue (
     within     text COLLATE "C",             -- the queue whose limits hold here, too
     counts_keys boolean NOT NULL DEFAULT false,
     rates_keys boolean NOT NULL DEFAULT false,
+    lanewise   boolean NOT NULL DEFAULT false, -- nothing but places and turns of keys decides here
+    key_units  bigint,                       -- what one key may hold, where it is the same for all
     opens_at   bigint,                       -- when a rate may let those in who were refused last
     latest_due bigint  NOT NULL DEFAULT 0,   -- of what claims have come upon in lanes
     queued     bigint  NOT NULL DEFAULT 0,
@@ -249,4 +251,14 @@ CREATE TYPE stoker.sight AS (
     queue text, kind text, id bigint, revision bigint, bucket bigint, due_at bigint, rank bigint,
     name text, key text, weight bigint, few bigint, turn bigint, major bigint, minor bigint,
     head bigint, spot tid, used bigint, flow text
+);
+
+-- Who of a queue's lanes may start: the jobs in order; which heads give way to whom; whom that has
+-- served, how far, and where the clock is now; and which keys have no room behind which place.
+CREATE TYPE stoker.seats AS (
+    unclear boolean, ids bigint[], revisions bigint[],
+    spots tid[], turns bigint[], majors bigint[], minors bigint[], jobs bigint[], dues bigint[],
+    shuts bigint[],
+    served text[], reached bigint[], clock bigint,
+    full_keys text[], full_majors bigint[], full_minors bigint[], full_jobs bigint[]
 );

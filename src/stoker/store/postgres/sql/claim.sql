@@ -6,7 +6,7 @@
 --
 -- The first row is a heading: id 0, the moment in due_at, and in queue a verdict: "by rank" or
 -- "by time" if all is fine and the queue has that order, "dead" if the session is, "kept" if one of
--- the queues has to be walked, or "sealed". What it does to a job is `kernel.rules.start`.
+-- the queues has to be walked, "laned" if that is one for `claim_lanes`, or "sealed". What it does to a job is `kernel.rules.start`.
 CREATE OR REPLACE FUNCTION stoker.claim(
     given bigint, queues text[], most bigint, lease bigint, holder bigint, visibility bigint,
     mark_queues text[], mark_buckets bigint[], mark_dues bigint[], mark_seconds bigint[],
@@ -59,6 +59,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     walked boolean;
     timed boolean;
+    laned boolean;
 BEGIN
     IF stoker.sealed() THEN
         RETURN 'sealed';
@@ -66,9 +67,10 @@ BEGIN
             WHERE id = holder AND retired_at IS NULL AND expires_at > now) THEN
         RETURN 'dead';
     END IF;
-    SELECT bool_or(limited OR time_first AND cardinality(queues) > 1), bool_or(time_first)
-    INTO walked, timed FROM stoker.queue WHERE name = ANY (queues);
-    RETURN CASE WHEN walked THEN 'kept' WHEN timed THEN 'by time' ELSE 'by rank' END;
+    SELECT bool_or(limited OR time_first AND cardinality(queues) > 1), bool_or(time_first),
+        bool_or(lanewise AND cardinality(queues) = 1)
+    INTO walked, timed, laned FROM stoker.queue WHERE name = ANY (queues);
+    RETURN CASE WHEN laned THEN 'laned' WHEN walked THEN 'kept' WHEN timed THEN 'by time' ELSE 'by rank' END;
 END $$;
 
 -- Lock the foremost due jobs, bucket by bucket.
