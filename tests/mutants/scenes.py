@@ -142,6 +142,30 @@ def a_heavy_job_that_nobody_overtakes(desk: Desk, clock: VirtualClock) -> list[l
     return [*given, take(desk), take(desk)]
 
 
+def keys_that_take_turns(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(fair=True))
+    for key in ("a", "b"):
+        put(desk, 4, key=key)
+    return [take(desk, 2), take(desk, 3)]
+
+
+def a_key_with_most_of_the_jobs(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(key_capacity=10))
+    put(desk, 6, key="a")
+    for key in ("b", "c", "d"):
+        put(desk, 1, key=key)
+    return [take(desk, 4)]
+
+
+def a_key_with_jobs_of_two_ranks(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(key_capacity=1))
+    for rank in (0, 1):
+        put(desk, 1, key="k", rank=rank)
+    given = [take(desk)]
+    put(desk, 1)
+    return [*given, take(desk)]
+
+
 SCENES: tuple[Scene, ...] = (
     one_limit_for_two_queues,
     the_old_before_the_better,
@@ -154,4 +178,7 @@ SCENES: tuple[Scene, ...] = (
     turns_that_a_full_task_misses,
     a_lane_that_is_longer_than_it_looks,
     a_heavy_job_that_nobody_overtakes,
+    keys_that_take_turns,
+    a_key_with_most_of_the_jobs,
+    a_key_with_jobs_of_two_ranks,
 )

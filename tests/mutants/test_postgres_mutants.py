@@ -106,6 +106,19 @@ MUTANTS = {
     "who has had a turn is not seen again": Mutant(
         "lanes", "IF clock IS NOT NULL THEN", "IF false THEN"
     ),
+    "keys have as many places as they like": Mutant(
+        "lanewise", "due AND row_number() OVER mine <= places AS fits", "due AS fits"
+    ),
+    "a key has all its turns at once": Mutant(
+        "lanewise", "1000 * (row_number() OVER mine - 1)", "0 * (row_number() OVER mine - 1)"
+    ),
+    "a heavy job is taken for one of weight one": Mutant("lanewise", "is_odd OR places", "places"),
+    "a lane ends where it was not looked at any further": Mutant(
+        "lanewise", " OR many = seen AND seen = least(few, places + 1)", ""
+    ),
+    "jobs without a key are overlooked": Mutant(
+        "lanewise", "stoker.line(line, now, 1,", "stoker.line(line, now, 0,"
+    ),
     "turns that were reached are not levelled": Mutant(
         "traces", "AND turn > 0 AND turn < clock.reached", "AND turn < 0"
     ),

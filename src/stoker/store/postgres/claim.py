@@ -25,7 +25,7 @@ class Verdict(NamedTuple):
     """How a claim fared: the server's moment, and the jobs; None if the session is dead.
 
     `kept` says that one of the queues has to be walked: the short way finds nothing there; `laned`
-    that it is one for `claim_lanes`.
+    that it is one to be asked by its lanes.
     """
 
     moment: int
@@ -65,7 +65,6 @@ class Asking:
         self._marks.note(self._began, whole=not self._by, scarce=len(jobs) < self.claim.limit)
         self._marks.move(jobs, order, moment, whole=not self._by)
         return Verdict(moment, jobs)
-
 
     def _laned(self, moment: int, rows: Sequence[Row], in_order: Sequence[int]) -> Verdict:
         found = {job.id: job for job in map(job_of, rows)}

@@ -46,6 +46,7 @@ _Call = tuple[str, Sequence[Any]]
 _Grant = Callable[[], list[Job] | None]
 
 _TRIES = 20
+_WALKS = 50
 _PAUSE = 0.02
 
 
@@ -71,6 +72,9 @@ class Committer:
         """Queues that were found to need a walk."""
         self._laned: set[str] = set()
         """Queues that were found to be claimed from by their lanes, if no others are with them."""
+        self._unclear: dict[str, int] = {}
+        """How many more claims are to walk such a queue, since who is next was hard to tell."""
+        self.walks_when_unclear = _WALKS
 
     def commit(
         self, connection: Connection, changes: Sequence[Change], claims: Sequence[Claim]
@@ -153,8 +157,15 @@ class Committer:
     def _learn(self, queues: Sequence[str], verdict: Verdict) -> None:
         """Remember the moment, and how these queues are to be claimed from."""
         self._clock.hear(verdict.moment)
-        for known, holds in ((self._kept, verdict.kept and not verdict.laned), (self._laned, verdict.laned)):
-            (known.update if holds else known.difference_update)(queues)
+        name = queues[0] if len(queues) == 1 else ""
+        unclear = name in self._laned and verdict.kept
+        left = self.walks_when_unclear if unclear else max(0, self._unclear.pop(name, 0) - 1)
+        if left:
+            self._unclear[name] = left
+        by_lanes = verdict.laned and not left
+        (self._laned.update if by_lanes else self._laned.difference_update)(queues)
+        walks = (verdict.kept and not by_lanes) or left
+        (self._kept.update if walks else self._kept.difference_update)(queues)
 
     def _send(self, connection: Connection, calls: Sequence[_Call]) -> list[Cursor]:
         return [connection.execute(self._sql[name], values, binary=True) for name, values in calls]

@@ -74,7 +74,7 @@ class Walk:
             yield lane.spot, turn, *place, following.due_at, until
 
     def unsure(self, taken: Container[int], served: Served) -> Iterator[tuple[Any, ...]]:
-        """Lanes and buckets from which all were taken that were seen, though there may be others."""
+        """Lanes and buckets of which all were taken that were seen, though there may be others."""
         for lane, following in self._left(taken):
             if following is None and not lane.whole:
                 job = lane.jobs[0]

@@ -10,4 +10,4 @@ SELECT stoker.place($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
 SELECT * FROM stoker.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 
 -- name: claim_lanes
-SELECT * FROM stoker.claim_lanes($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+SELECT * FROM stoker.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, by_lanes => true)
