@@ -35,7 +35,8 @@ SELECT id FROM stoker.job WHERE (timeout, stays, repeats) IS DISTINCT FROM (
 
 _SETTINGS = """
 SELECT name FROM stoker.queue CROSS JOIN LATERAL (SELECT settings::jsonb AS told) AS word
-WHERE (paused, time_first, limited, fair, ageing, within, counts_keys, rates_keys, kinds)
+WHERE (paused, time_first, limited, fair, ageing, within, counts_keys, rates_keys, key_units,
+    lanewise, kinds)
 IS DISTINCT FROM (
     coalesce((told ->> 'paused')::boolean, false),
     coalesce(told ->> 'order' = 'time-rank', false),
@@ -46,6 +47,9 @@ IS DISTINCT FROM (
     told ->> 'within',
     told ?| '{key_capacity,keys,shares}',
     told ?| '{key_rate,key_rates}',
+    round((told ->> 'key_capacity')::numeric * 1000)::bigint,
+    told ?| '{key_capacity,fair}' AND NOT told ?| '{capacity,keys,tasks,rate,key_rate,key_rates}'
+        AND NOT told ?| '{task_rates,within,ageing,turns}',
     '{""}' || ARRAY(SELECT '~' || task FROM (
         SELECT jsonb_object_keys(told -> 'tasks') AS task
         UNION SELECT jsonb_object_keys(told -> 'task_rates')) AS limited

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stoker.desk import Desk
-from stoker.kernel.job import Job
+from stoker.kernel.job import WHOLE_WEIGHT, Job
 from stoker.kernel.queue import Order, QueueSettings
 from stoker.kernel.rate import parse_rate
 from stoker.store import Filter
@@ -27,6 +27,12 @@ def take(desk: Desk, limit: int = 10, queue: str = "q") -> list[int]:
 def finish_all(desk: Desk) -> None:
     for job in desk.store.find(Filter()):
         if job.token is not None:
+            desk.report.finish(job)
+
+
+def finish_of(desk: Desk, *keys: str) -> None:
+    for job in desk.store.find(Filter()):
+        if job.token is not None and job.key in keys:
             desk.report.finish(job)
 
 
@@ -97,6 +103,69 @@ def one_who_has_to_miss_its_turns(desk: Desk, clock: VirtualClock) -> list[list[
     return [*given, *(take(desk, 3) for _ in range(3))]
 
 
+def turns_that_a_full_key_misses(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(fair=True, key_capacity=1))
+    for key in ("a", "b", "c"):
+        put(desk, 5, key=key)
+    given = [take(desk, 3)]
+    for _ in range(2):
+        finish_of(desk, "b", "c")
+        given.append(take(desk, 2))
+    finish_all(desk)
+    return [*given, take(desk, 1)]
+
+
+def turns_that_a_full_task_misses(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(fair=True, tasks={"t": 1}))
+    put(desk, 2, name="t", key="a")
+    put(desk, 6, name="u", key="b")
+    given = [take(desk, 1) for _ in range(4)]
+    finish_of(desk, "a")
+    return [*given, take(desk, 1)]
+
+
+def a_lane_that_is_longer_than_it_looks(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(key_capacity=2))
+    for key in ("a", "a", "b", "c", "d", "a"):
+        put(desk, 1, key=key)
+    given = [take(desk, 4)]
+    finish_all(desk)
+    return [*given, take(desk, 1)]
+
+
+def a_heavy_job_that_nobody_overtakes(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(key_capacity=2))
+    put(desk, 1, key="k")
+    given = [take(desk)]
+    put(desk, 1, key="k", weight=2 * WHOLE_WEIGHT)
+    put(desk, 1, key="k", rank=1)
+    return [*given, take(desk), take(desk)]
+
+
+def keys_that_take_turns(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(fair=True))
+    for key in ("a", "b"):
+        put(desk, 4, key=key)
+    return [take(desk, 2), take(desk, 3)]
+
+
+def a_key_with_most_of_the_jobs(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(key_capacity=10))
+    put(desk, 6, key="a")
+    for key in ("b", "c", "d"):
+        put(desk, 1, key=key)
+    return [take(desk, 4)]
+
+
+def a_key_with_jobs_of_two_ranks(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(key_capacity=1))
+    for rank in (0, 1):
+        put(desk, 1, key="k", rank=rank)
+    given = [take(desk)]
+    put(desk, 1)
+    return [*given, take(desk)]
+
+
 SCENES: tuple[Scene, ...] = (
     one_limit_for_two_queues,
     the_old_before_the_better,
@@ -105,4 +174,11 @@ SCENES: tuple[Scene, ...] = (
     a_task_that_gets_a_limit,
     rates_of_all_kinds,
     one_who_has_to_miss_its_turns,
+    turns_that_a_full_key_misses,
+    turns_that_a_full_task_misses,
+    a_lane_that_is_longer_than_it_looks,
+    a_heavy_job_that_nobody_overtakes,
+    keys_that_take_turns,
+    a_key_with_most_of_the_jobs,
+    a_key_with_jobs_of_two_ranks,
 )

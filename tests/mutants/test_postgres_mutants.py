@@ -68,10 +68,15 @@ MUTANTS = {
     "new jobs stand in no lane": Mutant("place", "CASE WHEN known.limited\n", "CASE WHEN false\n"),
     "a shut lane is never opened": Mutant(
         "lanes",
-        "SET turn = stale.turn, shut_until = CASE WHEN due_at > now THEN due_at END",
-        "SET turn = stale.turn",
+        "        shut_until = CASE WHEN due_at > now THEN due_at END\n",
+        "        shut_until = head.shut_until\n",
     ),
     "a lane's head is not looked up again": Mutant("lanes", "job = new.id, due_at", "due_at"),
+    "nobody follows the head of a lane": Mutant("traces", "job = new.job,", ""),
+    "an empty lane keeps its head": Mutant("traces", "WHERE job IS NULL));", "WHERE false));"),
+    "those behind a job that does not fit overtake it": Mutant(
+        "traces", "AND (major, minor, job) >= (", "AND (major, minor, job) = ("
+    ),
     "what a key holds is not counted": Mutant(
         "lanes",
         "key = substr(party, 2) AND key IS NOT NULL\n                    AND (state = 1 OR",
@@ -101,8 +106,27 @@ MUTANTS = {
     "who has had a turn is not seen again": Mutant(
         "lanes", "IF clock IS NOT NULL THEN", "IF false THEN"
     ),
+    "keys have as many places as they like": Mutant(
+        "lanewise", "due AND row_number() OVER mine <= places AS fits", "due AS fits"
+    ),
+    "a key has all its turns at once": Mutant(
+        "lanewise", "1000 * (row_number() OVER mine - 1)", "0 * (row_number() OVER mine - 1)"
+    ),
+    "a heavy job is taken for one of weight one": Mutant("lanewise", "is_odd OR places", "places"),
+    "a lane ends where it was not looked at any further": Mutant(
+        "lanewise", " OR many = seen AND seen = least(few, places + 1)", ""
+    ),
+    "jobs without a key are overlooked": Mutant(
+        "lanewise", "stoker.line(line, now, 1,", "stoker.line(line, now, 0,"
+    ),
     "turns that were reached are not levelled": Mutant(
-        "lanes", "AND turn > 0 AND turn < fair.reached", "AND turn < 0"
+        "traces", "AND turn > 0 AND turn < clock.reached", "AND turn < 0"
+    ),
+    "turns are not levelled when a lane opens": Mutant(
+        "lanes", "CASE WHEN turn > 0 AND turn >= (", "CASE WHEN turn > 0 OR turn >= ("
+    ),
+    "only the lane that was served has had a turn": Mutant(
+        "traces", "AND turn <> word.reached\n", "AND false\n"
     ),
     "heads stand in the order of ranks whatever their age": Mutant(
         "lanes", "CASE WHEN ageing IS NOT NULL THEN", "CASE WHEN false THEN"
@@ -197,7 +221,7 @@ def test_the_walk_notices_marks_that_overlook_jobs_which_come_back(
     assert disagreement(stores)
 
 
-@pytest.mark.parametrize("word", ["write_turns", "look_again", "write_flows"])
+@pytest.mark.parametrize("word", ["move_heads", "take_turns", "look_again", "write_flows"])
 def test_the_walk_notices_a_claim_that_leaves_out(
     stores: Stores, monkeypatch: pytest.MonkeyPatch, word: str
 ) -> None:

@@ -195,7 +195,7 @@ def vacuum(store: PostgresStore, connection: psycopg.Connection) -> None:
     """Have the tables tidied and counted, if need be again: the server may be at it by itself."""
     for _ in range(100):
         with suppress(psycopg.errors.InternalError_):
-            for table in ("job", "head", "news"):
+            for table in ("job", "head", "news", "room"):
                 connection.execute(f'VACUUM ANALYZE "{store.address.schema}".{table}')
             return
     raise AssertionError("the server's own vacuum never ends")

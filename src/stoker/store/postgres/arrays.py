@@ -114,6 +114,12 @@ class Blobs(Array):
         return _measured(value)
 
 
+class Spots(Blobs):
+    """tid[], of rows as the server has shown where they are"""
+
+    oid, element = 1010, 27
+
+
 class Texts(Array):
     """text[]"""
 
@@ -137,7 +143,7 @@ def _measured(value: bytes) -> bytes:
 def adapters() -> AdaptersMap:
     """What the driver has to know to send them."""
     known = AdaptersMap(default_adapters)
-    for kind in (Bigints, Integers, Smallints, Booleans, Doubles, Blobs, Texts):
+    for kind in (Bigints, Integers, Smallints, Booleans, Doubles, Blobs, Spots, Texts):
         name = f"{kind.__name__}Dumper"
         known.register_dumper(kind, type(name, (_ArrayDumper,), {"oid": kind.oid}))
     return known

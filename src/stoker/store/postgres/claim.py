@@ -7,12 +7,16 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+import msgspec
+
 from stoker.kernel.job import Job
 from stoker.kernel.queue import Order
 from stoker.store import Claim
 from stoker.store.postgres.arrays import Array, Bigints, Texts
 from stoker.store.postgres.marks import Mark, Marks
-from stoker.store.postgres.rows import DUE_AT, ID, QUEUE, RANK, Row, job_of
+from stoker.store.postgres.rows import DUE_AT, ID, META, QUEUE, RANK, Row, job_of
+
+_IDS = msgspec.json.Decoder(list[int])
 
 CLAIM = "SELECT * FROM stoker.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
 
@@ -20,12 +24,14 @@ CLAIM = "SELECT * FROM stoker.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11
 class Verdict(NamedTuple):
     """How a claim fared: the server's moment, and the jobs; None if the session is dead.
 
-    `kept` says that one of the queues has to be walked: the short way finds nothing there.
+    `kept` says that one of the queues has to be walked: the short way finds nothing there; `laned`
+    that it is one to be asked by its lanes.
     """
 
     moment: int
     jobs: list[Job] | None
     kept: bool = False
+    laned: bool = False
 
 
 class Asking:
@@ -46,17 +52,25 @@ class Asking:
 
     def verdict(self, rows: Sequence[Row]) -> Verdict:
         """What the answer means. The marks move on by it."""
-        said, moment = rows[0][QUEUE], rows[0][DUE_AT]
+        said, moment, in_order = rows[0][QUEUE], rows[0][DUE_AT], rows[0][META]
         if said == "dead":
             return Verdict(moment, None)
-        if said in ("kept", "sealed"):
-            return Verdict(moment, [], kept=said == "kept")
+        if said == "laned" and in_order is not None:
+            return self._laned(moment, rows[1:], _IDS.decode(in_order))
+        if said in ("kept", "laned", "sealed"):
+            return Verdict(moment, [], kept=said != "sealed", laned=said == "laned")
         order = Order.TIME_RANK if said == "by time" else Order.RANK_TIME
         place = itemgetter(DUE_AT, RANK, ID) if said == "by time" else itemgetter(RANK, DUE_AT, ID)
         jobs = [job_of(row) for row in sorted(rows[1:], key=place)]
         self._marks.note(self._began, whole=not self._by, scarce=len(jobs) < self.claim.limit)
         self._marks.move(jobs, order, moment, whole=not self._by)
         return Verdict(moment, jobs)
+
+    def _laned(self, moment: int, rows: Sequence[Row], in_order: Sequence[int]) -> Verdict:
+        found = {job.id: job for job in map(job_of, rows)}
+        jobs = [found[job_id] for job_id in in_order]
+        self._marks.note(self._began, whole=not self._by, scarce=len(jobs) < self.claim.limit)
+        return Verdict(moment, jobs, laned=True)
 
 
 def mark_arrays(marks: Sequence[Mark]) -> list[Array]:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from stoker.kernel.change import Change
 from stoker.kernel.job import QUEUED, Job
 from stoker.store import OK, Claim, Receipt
-from stoker.store.postgres.claim import Asking
+from stoker.store.postgres.claim import Asking, Verdict
 from stoker.store.postgres.clock import Timepiece
 from stoker.store.postgres.driver import (
     RETRIED,
@@ -47,6 +47,7 @@ _Call = tuple[str, Sequence[Any]]
 _Grant = Callable[[], list[Job] | None]
 
 _TRIES = 20
+_WALKS = 50
 _PAUSE = 0.02
 
 
@@ -71,6 +72,11 @@ class Committer:
         self._clock = clock
         self._kept: set[str] = set()
         """Queues that were found to need a walk."""
+        self._laned: set[str] = set()
+        """Queues that were found to be claimed from by their lanes, if no others are with them."""
+        self._unclear: dict[str, int] = {}
+        """How many more claims are to walk such a queue, since who is next was hard to tell."""
+        self.walks_when_unclear = _WALKS
 
     def commit(
         self, connection: Connection, changes: Sequence[Change], claims: Sequence[Claim]
@@ -86,7 +92,6 @@ class Committer:
             at_length = Plan(changes, at_length=True)
             return again(lambda: self._in_steps(connection, at_length, claims))
         if kept:
-            self._kept.update(claims[0].queues)
             outcome.grants = [again(lambda: self._apart(connection, claims[0]))]
         return outcome
 
@@ -111,8 +116,8 @@ class Committer:
             answers = [cursor.fetchall() for cursor in cursors]
         self._hear(plan, answers, outcome)
         verdicts = [each.verdict(rows) for each, rows in zip(asked, answers, strict=True)]
-        for verdict in verdicts:
-            self._clock.hear(verdict.moment)
+        for each, verdict in zip(asked, verdicts, strict=True):
+            self._learn(each.queues, verdict)
         outcome.grants = [verdict.jobs for verdict in verdicts]
         return outcome, any(verdict.kept for verdict in verdicts)
 
@@ -156,7 +161,21 @@ class Committer:
         return calls
 
     def _call_of(self, asked: Asking) -> _Call:
-        return ("claim", asked.parameters(self._clock.given()))
+        by_lanes = len(asked.queues) == 1 and asked.queues[0] in self._laned
+        return ("claim_lanes" if by_lanes else "claim", asked.parameters(self._clock.given()))
+
+    def _learn(self, queues: Sequence[str], verdict: Verdict) -> None:
+        """Remember the moment, and how these queues are to be claimed from."""
+        self._clock.hear(verdict.moment)
+        name = queues[0] if len(queues) == 1 else ""
+        unclear = name in self._laned and verdict.kept
+        left = self.walks_when_unclear if unclear else max(0, self._unclear.pop(name, 0) - 1)
+        if left:
+            self._unclear[name] = left
+        by_lanes = verdict.laned and not left
+        (self._laned.update if by_lanes else self._laned.difference_update)(queues)
+        walks = (verdict.kept and not by_lanes) or left
+        (self._kept.update if walks else self._kept.difference_update)(queues)
 
     def _send(self, connection: Connection, calls: Sequence[_Call]) -> list[Cursor]:
         return [connection.execute(self._sql[name], values, binary=True) for name, values in calls]
@@ -215,17 +234,14 @@ class Committer:
     ) -> list[Job] | None:
         arrive()
         verdict = asked.verdict(cursor.fetchall())
-        self._clock.hear(verdict.moment)
+        self._learn(asked.queues, verdict)
         if not verdict.kept:
             return verdict.jobs
-        self._kept.update(asked.queues)
         return self._walked(self._walker(connection, arrive, asked.claim))
 
     def _walked(self, walker: Walker) -> list[Job] | None:
         verdict = walker.serve()
-        self._clock.hear(verdict.moment)
-        if not verdict.kept:
-            self._kept.difference_update(walker.queues)
+        self._learn(walker.queues, verdict)
         return verdict.jobs
 
 

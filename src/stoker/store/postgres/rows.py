@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stoker.kernel.admission import of_key, of_task
+from stoker.kernel.amount import units
 from stoker.kernel.job import FORMATS, STATES, Job
 from stoker.kernel.policy import PLAIN, OnLost, Policy
 from stoker.kernel.queue import Order, QueueSettings
@@ -30,7 +31,7 @@ Row = tuple[Any, ...]
 
 _FIELDS = Job.__struct_fields__
 QUEUE, NAME, PAYLOAD, FORMAT, ID, STATE, RANK, DUE_AT, POLICY = range(9)
-WEIGHT = _FIELDS.index("weight")
+WEIGHT, META = _FIELDS.index("weight"), _FIELDS.index("meta")
 _OWN_TEXTS = ("key", "unique_key", "ref", "meta", "waits_for", "error")
 _TEXTS = [_FIELDS.index(name) for name in _OWN_TEXTS]
 _ENCODER = msgspec.json.Encoder()
@@ -88,7 +89,15 @@ def settings_row(settings: QueueSettings) -> list[Any]:
         None if settings.within is None else written(settings.within),
         bool(settings.key_capacity or settings.keys or settings.shares),
         bool(settings.key_rate or settings.key_rates),
+        _is_lanewise(settings),
+        None if settings.key_capacity is None else units(settings.key_capacity),
     ]
+
+
+def _is_lanewise(settings: QueueSettings) -> bool:
+    """Does nothing decide who may start but the places of keys, the same for all, and turns?"""
+    others = msgspec.structs.replace(settings, key_capacity=None, fair=False)
+    return settings.limited and not others.limited and not settings.turns
 
 
 def job_of(row: Row) -> Job:

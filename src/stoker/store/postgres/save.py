@@ -33,8 +33,8 @@ from stoker.store.seal import SEAL
 
 _USED = 6
 
-Spot = tuple[str, str, str | None, int | None]
-"""Queue, party, kind of lane and bucket; without the last two if it is about the party's room."""
+Spot = tuple[str, str, str, int]
+"""Queue, party, kind of lane and bucket."""
 
 
 def read_seal_note(connection: Connection, schema: str, changes: Sequence[Change]) -> bytes | None:
@@ -132,7 +132,7 @@ def _save_note(connection: Connection, sql: dict[str, str], stage: Stage, note: 
 
 def keep_books(connection: Connection, schema: str, stage: Stage) -> None:
     """Tell the counts and the lanes of queues what has become of the jobs."""
-    sql, (books, news) = named(schema, "stage.sql"), _books(stage)
+    sql, (books, news, eased) = named(schema, "stage.sql"), _books(stage)
     if books:
         counts = [Bigints.of(each) for each in zip(*books.values(), strict=True)]
         connection.execute(sql["count"], [Texts.of(list(books)), *counts])
@@ -140,11 +140,17 @@ def keep_books(connection: Connection, schema: str, stage: Stage) -> None:
         *names, buckets = zip(*news, strict=True)
         told = [*(Texts.of(texts) for texts in names), Bigints.of(buckets)]
         connection.execute(sql["tell"], told)
+    if eased:
+        words = [Texts.of(texts) for texts in zip(*eased, strict=True)]
+        connection.execute(sql["make_room"], words)
 
 
-def _books(stage: Stage) -> tuple[dict[str, list[int]], set[Spot]]:
+def _books(stage: Stage) -> tuple[dict[str, list[int]], set[Spot], set[tuple[str, str]]]:
+    """What is to be added to the counts of queues, the lanes where somebody came or went, and the
+    parties that hold more or less than before."""
     counts: dict[str, list[int]] = defaultdict(lambda: [0] * (_USED + 1))
     news: set[Spot] = set()
+    eased: set[tuple[str, str]] = set()
     for job_id in stage.before.keys() | stage.jobs.keys():
         old, new = stage.before.get(job_id), stage.jobs.get(job_id)
         if old is new:
@@ -154,17 +160,16 @@ def _books(stage: Stage) -> tuple[dict[str, list[int]], set[Spot]]:
                 counts[job.queue][job.state] += step
                 counts[job.queue][_USED] += step * load(job)
                 news.update(_spots(stage, job))
-    return counts, news
+                if job.key is not None and load(job) and stage.settings_of(job.queue).limited:
+                    eased.add((job.queue, party_of(job.key)))
+    return counts, news, eased
 
 
 def _spots(stage: Stage, job: Job) -> Iterator[Spot]:
     settings = stage.settings_of(job.queue)
-    if job.state is QUEUED:
-        lane = lane_of(job, settings)
-        if lane is not None and lane != FREE_LANE:
-            yield (job.queue, party_of(job.key), lane, bucket_of(job.rank, settings)[0])
-    elif settings.limited and job.key is not None and load(job):
-        yield (job.queue, party_of(job.key), None, None)
+    lane = lane_of(job, settings)
+    if job.state is QUEUED and lane is not None and lane != FREE_LANE:
+        yield (job.queue, party_of(job.key), lane, bucket_of(job.rank, settings)[0])
 
 
 def numbered(receipt: Receipt, ids: Sequence[int]) -> Receipt:

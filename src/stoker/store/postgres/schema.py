@@ -13,7 +13,10 @@ from stoker.store.postgres.driver import Address, Connection, transaction
 PACKAGE = "stoker.store.postgres.sql"
 
 # In this order: the later ones use the earlier. They are made anew whenever a step was taken.
-_ROUTINES = ("common", "place", "settle", "claim", "lanes", "books", "watch", "within")
+_ROUTINES = (
+    *("common", "place", "settle", "claim"),
+    *("lanes", "traces", "lanewise", "books", "watch", "within"),
+)
 _SQL = statements(PACKAGE, "schema.sql")
 _OLDEST_SERVER = 130_000
 _ENCODINGS = ("UTF8", "SQL_ASCII")

@@ -10,11 +10,12 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
+from stoker.kernel.admission import of_task
 from stoker.store.choosing import ordering
 from stoker.store.postgres.claim import mark_arrays
 from stoker.store.postgres.entrances import Entrances
 from stoker.store.postgres.marks import Mark, Place
-from stoker.store.postgres.rows import FREE_LANE, Row, lane_of, party_of
+from stoker.store.postgres.rows import FREE_LANE, Row, party_of
 from stoker.store.postgres.texts import read, written
 
 Ask = Callable[..., list[Row]]
@@ -22,8 +23,8 @@ Ask = Callable[..., list[Row]]
 
 _BEFORE_ALL = -(2**63)
 _LAST_TURN = 2**63 - 1
-_FACTS = slice(2, 10)
-_FEW, _TURN, _MAJOR, _MINOR, _HEAD, _USED, _FLOW = range(10, 17)
+_ID, _DUE_AT, _FACTS = 2, 5, slice(2, 10)
+_FEW, _TURN, _MAJOR, _MINOR, _HEAD, _SPOT, _USED, _FLOW = range(10, 18)
 
 
 class Candidate(NamedTuple):
@@ -45,9 +46,22 @@ class Candidate(NamedTuple):
 
 
 def _candidate(row: Sequence[Any]) -> Candidate:
-    number, revision, bucket, due_at, second, name, key, weight = row
+    number, revision, bucket, due_at, rank, name, key, weight = row
     key = None if key is None else read(key)
-    return Candidate(number, revision, bucket, due_at, bucket + second, read(name), key, weight)
+    return Candidate(number, revision, bucket, due_at, rank, read(name), key, weight)
+
+
+class Lane:
+    """What was seen of a lane: where its head is kept, and its first jobs, due or not."""
+
+    __slots__ = ("jobs", "kind", "spot", "whole")
+
+    def __init__(self, kind: str, spot: bytes, jobs: list[Candidate], *, whole: bool) -> None:
+        self.kind = kind
+        self.spot = spot
+        self.jobs = jobs
+        self.whole = whole
+        """Has it no others?"""
 
 
 class Sights:
@@ -71,8 +85,9 @@ class Sights:
         self._rows: dict[str | None, list[Row]] = {}
         for row in rows:
             self._rows.setdefault(row[1], []).append(row)
-        self._order = ordering(self.settings)
-        self._few: dict[int, tuple[list[Row], bool]] = {}
+        self.order = ordering(self.settings)
+        self.lanes: dict[int, Lane] = {}
+        """Those that were looked at, by their heads."""
         self.laneless_ids: set[int] = set()
 
     # -- jobs without a lane ---------------------------------------------------------------
@@ -124,43 +139,53 @@ class Sights:
 
     def _heads(self, kind: str, rows: list[Row], last_turn: int) -> Iterator[Candidate]:
         while rows:
-            found = [self._see(list(lane)) for _, lane in groupby(rows, key=itemgetter(_HEAD))]
-            yield from (head for head in found if head is not None)
-            if len(found) < self._most:
+            lanes = [list(lane) for _, lane in groupby(rows, key=itemgetter(_HEAD))]
+            yield from [head for lane in lanes if (head := self._see(kind, lane)) is not None]
+            if len(lanes) < self._most:
                 break
             after = [rows[-1][column] for column in (_TURN, _MAJOR, _MINOR, _HEAD)]
             line = (written(self.queue), written(kind), self.entrances.now, self._most)
             rows = self._ask("heads", *line, last_turn, *after)
 
-    def _see(self, rows: list[Row]) -> Candidate | None:
-        """A lane's head, unless the lane is empty by now; those behind it are kept for later."""
+    def _see(self, kind: str, rows: list[Row]) -> Candidate | None:
+        """A lane's head, unless nobody is there by now, or nobody who is due."""
         first = rows[0]
-        if first[2] is None:
+        if first[_ID] is None or first[_DUE_AT] > self.entrances.now:
             return None
-        head = _candidate(first[_FACTS])
+        jobs = [_candidate(row[_FACTS]) for row in rows]
+        head = jobs[0]
         if head.key is not None:
             self.entrances.learn_key(self.queue, head.key, first[_TURN], first[_USED], first[_FLOW])
-        self._few[head.id] = rows[1:], len(rows) == first[_FEW]
+        whole = len(jobs) < first[_FEW]
+        self.lanes[head.id] = Lane(kind, first[_SPOT], jobs, whole=whole)
         return head
 
     def after(self, head: Candidate) -> Place | None:
-        rows, more = self._few[head.id]
-        if rows:
-            return self._order(_candidate(rows[0][_FACTS]))
-        return self._order(head) if more else None
+        lane = self.lanes[head.id]
+        if len(lane.jobs) == 1:
+            return None if lane.whole else self.order(head)
+        following = lane.jobs[1]
+        return self.order(following) if following.due_at <= self.entrances.now else None
 
     def behind(self, head: Candidate) -> Iterator[Candidate]:
-        rows, more = self._few.pop(head.id)
-        last = head
-        for row in rows:
-            yield (last := _candidate(row[_FACTS]))
-        while more:
-            page = self._ask("behind", *self._spot(last), self._most)
-            more = len(page) == self._most
-            for row in page:
-                yield (last := _candidate(row))
+        lane, place = self.lanes[head.id], 1
+        while place < len(lane.jobs) or self._see_more(lane):
+            if lane.jobs[place].due_at > self.entrances.now:
+                break
+            yield lane.jobs[place]
+            place += 1
 
-    def _spot(self, last: Candidate) -> tuple[Any, ...]:
-        kind = lane_of(last, self.settings)
-        lane = (written(self.queue), written(kind or ""), written(party_of(last.key)))
-        return (*lane, last.bucket, self.entrances.now, *last.place)
+    def kind_of(self, job: Candidate) -> str:
+        """The kind of lane in which a job stands that has a key or a task with a limit."""
+        return of_task(job.name) if self.settings.limits_task(job.name) else ""
+
+    def _see_more(self, lane: Lane) -> bool:
+        """Has a lane others than those that were seen?"""
+        if lane.whole:
+            return False
+        last = lane.jobs[-1]
+        spot = (written(self.queue), written(lane.kind), written(party_of(last.key)), last.bucket)
+        page = self._ask("behind", *spot, *last.place, self._most)
+        lane.jobs += [_candidate(row) for row in page]
+        lane.whole = len(page) < self._most
+        return bool(page)

@@ -3,26 +3,30 @@ head or no room, what has started under rates, and when those let somebody in ag
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from stoker.kernel.job import Job
-from stoker.store.choosing import ordering
-from stoker.store.postgres.arrays import Array, Bigints, Texts
+from stoker.store.postgres.arrays import Array, Bigints, Spots, Texts
 from stoker.store.postgres.entrances import Entrances
 from stoker.store.postgres.marks import Marks
-from stoker.store.postgres.rows import FREE_LANE, bucket_of, lane_of, party_of
-from stoker.store.postgres.sights import Candidate, Sights
+from stoker.store.postgres.rows import party_of
+from stoker.store.postgres.sights import Candidate, Lane, Sights
 from stoker.store.walk import LanedLine
-
-Lane = tuple[str, str, str]
-"""Queue, party, kind."""
 
 Served = Mapping[tuple[str, str], int]
 """How far a party of a queue has been served."""
 
-_UNTIL_SOMETHING_HAPPENS = 2**63 - 1
+_FIRST, _LAST = -(2**63), 2**63 - 1
+_UNTIL_SOMETHING_HAPPENS = _LAST
 _CLOCK = "!"
+
+
+class Shut(NamedTuple):
+    """A place in the queue's order from which on a lane has no room, and until when."""
+
+    place: tuple[int, int, int]
+    until: int
 
 
 class Walk:
@@ -30,9 +34,10 @@ class Walk:
 
     def __init__(self, sights: Sights) -> None:
         self.sights = sights
-        entrances, queue = sights.entrances, sights.queue
-        turns = entrances.turns_of(queue)
-        self.line: LanedLine[Candidate] = LanedLine(sights, entrances.turnstile(queue), turns)
+        self.queue = sights.queue
+        entrances = sights.entrances
+        turns = entrances.turns_of(self.queue)
+        self.line: LanedLine[Candidate] = LanedLine(sights, entrances.turnstile(self.queue), turns)
         self.line.open()
 
     def move_marks(self, marks: Marks, jobs: Sequence[Job], *, whole: bool) -> None:
@@ -40,21 +45,52 @@ class Walk:
         taken = [job for job in jobs if job.id in self.sights.laneless_ids]
         marks.move(taken, self.sights.settings.order, self.sights.entrances.now, whole=whole)
 
-    def lane_of(self, job: Job | Candidate) -> Lane | None:
-        """The lane in which a job stands or stood, None if that has no head."""
-        kind = lane_of(job, self.sights.settings)
-        if kind is None or kind == FREE_LANE:
-            return None
-        return self.sights.queue, party_of(job.key), kind
-
-    def full_lanes(self) -> Iterator[tuple[Any, ...]]:
-        """Lanes without room: from which place on, and until when."""
-        place = ordering(self.sights.settings)
+    def full(self) -> dict[tuple[str, str], Shut]:
+        """Lanes without room, by party and kind."""
+        full: dict[tuple[str, str], Shut] = {}
         for candidate, moment in self.line.full:
-            lane = self.lane_of(candidate)
-            assert lane is not None
+            lane = party_of(candidate.key), self.sights.kind_of(candidate)
             until = _UNTIL_SOMETHING_HAPPENS if moment is None else moment
-            yield *lane, *place(candidate), until
+            shut = Shut(self._place(candidate), until)
+            full[lane] = min(shut, full.get(lane, shut))
+        return full
+
+    def moves(
+        self, taken: Container[int], served: Served, full: Mapping[tuple[str, str], Shut]
+    ) -> Iterator[tuple[Any, ...]]:
+        """Where heads of lanes were taken: the row, and who is in it from now on, if anybody is."""
+        now = self.sights.entrances.now
+        for lane, following in self._left(taken):
+            if following is None:
+                if lane.whole:
+                    yield (lane.spot, *[None] * 6)
+                continue
+            party, place = party_of(following.key), self._place(following)
+            shut = full.get((party, lane.kind))
+            until = following.due_at if following.due_at > now else None
+            if shut is not None and place >= shut.place:
+                until = max(shut.until, following.due_at)
+            turn = served.get((self.queue, party), 0)
+            yield lane.spot, turn, *place, following.due_at, until
+
+    def unsure(self, taken: Container[int], served: Served) -> Iterator[tuple[Any, ...]]:
+        """Lanes and buckets of which all were taken that were seen, though there may be others."""
+        for lane, following in self._left(taken):
+            if following is None and not lane.whole:
+                job = lane.jobs[0]
+                party = party_of(job.key)
+                turn = served.get((self.queue, party), 0)
+                yield self.queue, party, lane.kind, job.bucket, turn
+
+    def _left(self, taken: Container[int]) -> Iterator[tuple[Lane, Candidate | None]]:
+        """Lanes whose head was taken, and the first that was seen of those who are left."""
+        for lane in self.sights.lanes.values():
+            if lane.jobs[0].id in taken:
+                yield lane, next((job for job in lane.jobs if job.id not in taken), None)
+
+    def _place(self, job: Candidate) -> tuple[int, int, int]:
+        major, minor, number = self.sights.order(job)
+        return min(max(major, _FIRST), _LAST), minor, number
 
 
 def charged_for(jobs: Sequence[Job], entrances: Entrances) -> Entrances:
@@ -72,13 +108,22 @@ def charged_for(jobs: Sequence[Job], entrances: Entrances) -> Entrances:
 def traces(
     walks: Sequence[Walk], jobs: Sequence[Job], entrances: Entrances, charged: Entrances
 ) -> list[tuple[str, Sequence[Any]]]:
-    """The statements that write it down, in the order in which they have to come."""
-    served = {(queue, party): reached for queue, party, reached in _served(charged)}
-    full = [lane for walk in walks for lane in walk.full_lanes()]
+    """The statements that write it down, in the order in which they have to come: rows are where
+    they were seen until something is written."""
+    taken, served = {job.id for job in jobs}, _served(charged)
+    full = {walk: walk.full() for walk in walks}
+    moves = [move for walk in walks for move in walk.moves(taken, served, full[walk])]
+    unsure = [spot for walk in walks for spot in walk.unsure(taken, served)]
+    shut = [
+        (walk.queue, *lane, *each.place, each.until)
+        for walk in walks
+        for lane, each in full[walk].items()
+    ]
     words = [
-        ("write_turns", _columns(_turns(charged, served), Texts, Texts, Bigints)),
-        ("look_again", _columns(_changed(walks, jobs, served), *[Texts] * 3, *[Bigints] * 2)),
-        ("shut", _columns(full, *[Texts] * 3, *[Bigints] * 4)),
+        ("move_heads", _columns(moves, Spots, *[Bigints] * 6)),
+        ("take_turns", _columns(_turns(charged, served), Texts, Texts, Bigints)),
+        ("look_again", _columns(unsure, *[Texts] * 3, *[Bigints] * 2)),
+        ("shut", _columns(shut, *[Texts] * 3, *[Bigints] * 4)),
         ("write_flows", _columns(_flows(charged), *[Texts] * 3, Bigints)),
         ("write_openings", _columns(_openings(entrances), Texts, Bigints)),
     ]
@@ -92,11 +137,13 @@ def _columns(rows: Iterable[tuple[Any, ...]], *kinds: type[Array]) -> list[Array
     return [kind.of(column) for kind, column in zip(kinds, columns, strict=False)]
 
 
-def _served(charged: Entrances) -> Iterator[tuple[str, str, int]]:
-    for queue, turns in charged.turns.items():
-        for party, reached in turns.moved():
-            # Who is not further than the clock is level with all others.
-            yield queue, party_of(party), reached if reached > turns.clock else 0
+def _served(charged: Entrances) -> Served:
+    # Who is not further than the clock is level with all others.
+    return {
+        (queue, party_of(party)): reached if reached > turns.clock else 0
+        for queue, turns in charged.turns.items()
+        for party, reached in turns.moved()
+    }
 
 
 def _turns(charged: Entrances, served: Served) -> Iterator[tuple[str, str, int]]:
@@ -104,23 +151,6 @@ def _turns(charged: Entrances, served: Served) -> Iterator[tuple[str, str, int]]
         yield queue, party, reached
     for queue in {queue for queue, _ in served}:
         yield queue, _CLOCK, charged.turns[queue].clock
-
-
-def _changed(
-    walks: Sequence[Walk], jobs: Iterable[Job], served: Served
-) -> Iterator[tuple[str, str, str | None, int | None, int]]:
-    """Lanes and buckets from which jobs were taken, and other parties that were served."""
-    by_queue = {walk.sights.queue: walk for walk in walks}
-    spots: dict[tuple[str, str, str, int], None] = {}
-    for job in jobs:
-        walk = by_queue[job.queue]
-        lane = walk.lane_of(job)
-        if lane is not None:
-            spots[(*lane, bucket_of(job.rank, walk.sights.settings)[0])] = None
-    for queue, party, kind, bucket in spots:
-        yield queue, party, kind, bucket, served.get((queue, party), 0)
-    for queue, party in served.keys() - {(queue, party) for queue, party, *_ in spots}:
-        yield queue, party, None, None, served[queue, party]
 
 
 def _flows(charged: Entrances) -> Iterator[tuple[str, str, str, int]]:

@@ -78,7 +78,7 @@ class Walker:
         charged = entrances if len(jobs) == len(chosen) else charged_for(jobs, entrances)
         for name, values in traces(walks, jobs, entrances, charged):
             self._run(name, *values)
-        return Verdict(now, jobs, kept=verdict == "kept")
+        return Verdict(now, jobs, kept=verdict == "kept", laned=verdict == "laned")
 
     def _walks(self, entrances: Entrances) -> list[Walk]:
         lines = groupby(self._seen.fetchall(), key=itemgetter(0))

@@ -20,6 +20,8 @@ CREATE TABLE stoker.queue (
     within     text COLLATE "C",             -- the queue whose limits hold here, too
     counts_keys boolean NOT NULL DEFAULT false,
     rates_keys boolean NOT NULL DEFAULT false,
+    lanewise   boolean NOT NULL DEFAULT false, -- nothing but places and turns of keys decides here
+    key_units  bigint,                       -- what one key may hold, where it is the same for all
     opens_at   bigint,                       -- when a rate may let those in who were refused last
     latest_due bigint  NOT NULL DEFAULT 0,   -- of what claims have come upon in lanes
     queued     bigint  NOT NULL DEFAULT 0,
@@ -145,7 +147,7 @@ CREATE UNIQUE INDEX job_ref ON stoker.job (ref) WHERE ref IS NOT NULL;
 -- comes before it: how far the party has been served, or 0 if nobody is further back. A lane is
 -- shut while its key has no room, or nothing is due in it, so that a claim looks neither at it nor
 -- at the jobs behind; the greatest number means until something happens to the party. Only whoever
--- has locked the queue's row writes here; all others leave word in `news`.
+-- has locked the queue's row writes here; all others leave word in `news` and `room`.
 CREATE TABLE stoker.head (
     queue  text COLLATE "C" NOT NULL,
     party  text COLLATE "C" NOT NULL,
@@ -161,17 +163,25 @@ CREATE TABLE stoker.head (
 );
 CREATE INDEX head_open ON stoker.head (queue, kind, turn, major, minor, job)
     WHERE shut_until IS NULL;
+CREATE INDEX head_shut ON stoker.head (queue, party) WHERE shut_until IS NOT NULL;
 CREATE INDEX head_asleep ON stoker.head (queue, shut_until)
     WHERE shut_until < 9223372036854775807;
 
--- Somebody came to a lane or left it, or something happened to a whole party (no kind, no bucket):
--- look at it again.
+-- Somebody came to a lane or left it: look at it again.
 CREATE TABLE stoker.news (
     queue  text COLLATE "C" NOT NULL,
     party  text COLLATE "C" NOT NULL,
-    kind   text COLLATE "C",
-    bucket bigint
+    kind   text COLLATE "C" NOT NULL,
+    bucket bigint NOT NULL
 );
+
+-- Some parties hold less than before, or more: one row a queue and transaction. Those that were read
+-- are skipped by the index until somebody clears them away.
+CREATE TABLE stoker.room (
+    queue   text COLLATE "C" NOT NULL,
+    parties text[] COLLATE "C" NOT NULL
+);
+CREATE INDEX room_queue ON stoker.room (queue);
 
 -- How far the parties of fair queues have been served, as far as it counts; the party '!' is the
 -- queue's clock: the party that was served last, before it was served.
@@ -219,6 +229,7 @@ ALTER TABLE stoker.queue SET (autovacuum_vacuum_threshold = 500, autovacuum_vacu
 ALTER TABLE stoker.delta SET (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 ALTER TABLE stoker.head SET (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 ALTER TABLE stoker.news SET (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
+ALTER TABLE stoker.room SET (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 ALTER TABLE stoker.turn SET (autovacuum_vacuum_threshold = 1000);
 ALTER TABLE stoker.flow SET (autovacuum_vacuum_threshold = 1000);
 
@@ -234,10 +245,20 @@ CREATE TYPE stoker.whole AS (
 );
 
 -- A job as a walk sees it: its queue, the kind of its lane, what has to be known to choose it, and if
--- it is in a lane that was looked at: how many of the lane were asked for, the turn and the place of
--- its head, what its key holds and what has started of it.
+-- it is in a lane that was looked at: how many of the lane were asked for, the turn, the place and the
+-- row of its head, what its key holds and what has started of it.
 CREATE TYPE stoker.sight AS (
-    queue text, kind text, id bigint, revision bigint, bucket bigint, due_at bigint, second bigint,
+    queue text, kind text, id bigint, revision bigint, bucket bigint, due_at bigint, rank bigint,
     name text, key text, weight bigint, few bigint, turn bigint, major bigint, minor bigint,
-    head bigint, used bigint, flow text
+    head bigint, spot tid, used bigint, flow text
+);
+
+-- Who of a queue's lanes may start: the jobs in order; which heads give way to whom; whom that has
+-- served, how far, and where the clock is now; and which keys have no room behind which place.
+CREATE TYPE stoker.seats AS (
+    unclear boolean, ids bigint[], revisions bigint[],
+    spots tid[], turns bigint[], majors bigint[], minors bigint[], jobs bigint[], dues bigint[],
+    shuts bigint[],
+    served text[], reached bigint[], clock bigint,
+    full_keys text[], full_majors bigint[], full_minors bigint[], full_jobs bigint[]
 );

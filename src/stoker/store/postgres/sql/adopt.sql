@@ -21,8 +21,9 @@ WITH gone AS (
     INSERT INTO stoker.news (queue, party, kind, bucket)
     SELECT queue, coalesce('=' || key, ''), lane, bucket FROM gone
     WHERE state = 0 AND lane <> '!'
-    UNION
-    SELECT queue, '=' || key, NULL, NULL FROM gone WHERE key IS NOT NULL
+), eased AS (
+    INSERT INTO stoker.room (queue, parties)
+    SELECT queue, array_agg('=' || key) FROM gone WHERE key IS NOT NULL GROUP BY queue
 )
 INSERT INTO stoker.delta (queue, queued, running, waiting, finished, failed, cancelled, used)
 SELECT queue, -count(*) FILTER (WHERE state = 0), -count(*) FILTER (WHERE state = 1),

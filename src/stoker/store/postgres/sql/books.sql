@@ -53,7 +53,8 @@ END $$;
 -- jobs are placed anew; in any case lanes are looked at again.
 CREATE OR REPLACE FUNCTION stoker.configure(
     line text, told text, pausing boolean, limits boolean, by_time boolean, tasks text[],
-    taking_turns boolean, step bigint, outer_queue text, counting boolean, rating boolean
+    taking_turns boolean, step bigint, outer_queue text, counting boolean, rating boolean,
+    by_lanes boolean, units bigint
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
@@ -65,7 +66,8 @@ BEGIN
     SELECT * INTO before FROM stoker.queue WHERE name = line FOR UPDATE;
     UPDATE stoker.queue SET settings = told, paused = pausing, limited = limits,
         time_first = by_time, kinds = lanes, fair = taking_turns, ageing = step,
-        within = outer_queue, counts_keys = counting, rates_keys = rating, opens_at = NULL
+        within = outer_queue, counts_keys = counting, rates_keys = rating, opens_at = NULL,
+        lanewise = by_lanes, key_units = units
     WHERE name = line;
     IF (before.limited, before.time_first, before.kinds) = (limits, by_time, lanes) THEN
         IF (before.fair, before.ageing, before.within)
@@ -122,7 +124,7 @@ CREATE OR REPLACE FUNCTION stoker.next_due(
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
 SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off AS $$
+SET enable_mergejoin = off SET enable_sort = off AS $$
 DECLARE
     line text;
     marked bigint[];

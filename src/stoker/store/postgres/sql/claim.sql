@@ -6,11 +6,13 @@
 --
 -- The first row is a heading: id 0, the moment in due_at, and in queue a verdict: "by rank" or
 -- "by time" if all is fine and the queue has that order, "dead" if the session is, "kept" if one of
--- the queues has to be walked, or "sealed". What it does to a job is `kernel.rules.start`.
+-- the queues has to be walked, "laned" if it can be claimed from `by_lanes`, or "sealed". If it was,
+-- the ids are in `meta`, in the order in which they were chosen; or it is "kept" for now. What a
+-- claim does to a job is `kernel.rules.start`.
 CREATE OR REPLACE FUNCTION stoker.claim(
     given bigint, queues text[], most bigint, lease bigint, holder bigint, visibility bigint,
     mark_queues text[], mark_buckets bigint[], mark_dues bigint[], mark_seconds bigint[],
-    mark_jobs bigint[], chosen bigint[] = NULL, revisions bigint[] = NULL
+    mark_jobs bigint[], chosen bigint[] = NULL, revisions bigint[] = NULL, by_lanes boolean = false
 ) RETURNS SETOF stoker.whole
 LANGUAGE plpgsql VOLATILE
 SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
@@ -19,13 +21,23 @@ DECLARE
     heading stoker.whole;
     now bigint;
     picked tid[];
+    seats stoker.seats;
 BEGIN
     PERFORM stoker.heed(queues);
+    IF by_lanes THEN
+        PERFORM FROM stoker.queue WHERE name = queues[1] FOR UPDATE;
+    END IF;
     now := stoker.moment(given);  -- after all waiting
     heading.id := 0;
     heading.due_at := now;
     heading.queue := stoker.verdict(queues, holder, now);
-    RETURN NEXT heading;
+    IF by_lanes AND heading.queue = 'laned' THEN
+        seats := stoker.seats(queues[1], now, most, mark_buckets, mark_dues, mark_seconds,
+            mark_jobs);
+        chosen := coalesce(seats.ids, '{}');
+        revisions := seats.revisions;
+        heading.meta := array_to_json(chosen);
+    END IF;
     IF chosen IS NOT NULL THEN
         picked := ARRAY(SELECT job.ctid FROM unnest(chosen, revisions) AS wanted (id, revision)
             JOIN stoker.job ON job.id = wanted.id
@@ -35,6 +47,13 @@ BEGIN
         picked := stoker.pick(now, queues, most, mark_queues, mark_buckets, mark_dues,
             mark_seconds, mark_jobs);
     END IF;
+    IF seats.unclear OR by_lanes AND cardinality(picked) < cardinality(chosen) THEN
+        heading.queue := 'kept';
+        picked := NULL;
+    ELSIF seats.ids IS NOT NULL THEN
+        PERFORM stoker.leave_seats(queues[1], seats);
+    END IF;
+    RETURN NEXT heading;
     IF cardinality(picked) > 0 THEN
         INSERT INTO stoker.delta (queue, queued, running, used)
         SELECT queue, -count(*), count(*), sum(weight) FROM stoker.job
@@ -59,6 +78,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     walked boolean;
     timed boolean;
+    laned boolean;
 BEGIN
     IF stoker.sealed() THEN
         RETURN 'sealed';
@@ -66,9 +86,10 @@ BEGIN
             WHERE id = holder AND retired_at IS NULL AND expires_at > now) THEN
         RETURN 'dead';
     END IF;
-    SELECT bool_or(limited OR time_first AND cardinality(queues) > 1), bool_or(time_first)
-    INTO walked, timed FROM stoker.queue WHERE name = ANY (queues);
-    RETURN CASE WHEN walked THEN 'kept' WHEN timed THEN 'by time' ELSE 'by rank' END;
+    SELECT bool_or(limited OR time_first AND cardinality(queues) > 1), bool_or(time_first),
+        bool_or(lanewise AND cardinality(queues) = 1)
+    INTO walked, timed, laned FROM stoker.queue WHERE name = ANY (queues);
+    RETURN CASE WHEN laned THEN 'laned' WHEN walked THEN 'kept' WHEN timed THEN 'by time' ELSE 'by rank' END;
 END $$;
 
 -- Lock the foremost due jobs, bucket by bucket.

@@ -11,3 +11,6 @@ SELECT stoker.place_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 
 
 -- name: claim
 SELECT * FROM stoker.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+
+-- name: claim_lanes
+SELECT * FROM stoker.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, by_lanes => true)

@@ -1,10 +1,9 @@
 -- Claiming from queues that have to be walked: the lanes of limited ones, and orders side by side.
 
 -- Keep other claims away from those of the queues that are limited, and from what they are within;
--- look again at the lanes of which there is news, wake those whose moment has come, and let nobody
--- be further back than the clock. Gives what is known of each queue and those that it is within; the
--- first row has no name but a verdict in `settings` and in `used` the moment, which is that after all
--- waiting.
+-- look again at the lanes of which there is news, and wake those whose moment has come. Gives what is
+-- known of each queue and those that it is within; the first row has no name but a verdict in
+-- `settings` and in `used` the moment, which is that after all waiting.
 CREATE OR REPLACE FUNCTION stoker.attend(given bigint, queues text[], holder bigint)
 RETURNS TABLE (name text, settings text, used bigint, task_use text, flows text, clock bigint,
     reached bigint, opens_at bigint)
@@ -56,15 +55,14 @@ BEGIN
         + (SELECT coalesce(sum(used), 0) FROM stoker.delta WHERE queue = ANY (members));
 END $$;
 
--- Hear what is new in the lanes of queues.
+-- Hear what is new in the lanes of queues. If a great many wrote while nobody claimed, or fell due at
+-- once, the next claims hear the rest.
 CREATE OR REPLACE FUNCTION stoker.listen(queues text[], now bigint) RETURNS void
-LANGUAGE plpgsql VOLATILE AS $$
+LANGUAGE plpgsql VOLATILE SET enable_bitmapscan = off SET enable_sort = off AS $$
 DECLARE
     heard record;
-    fair record;
     latest bigint;
 BEGIN
-    -- If a great many wrote while nobody claimed, or fell due at once, the next claims hear the rest.
     WITH told AS (
         DELETE FROM stoker.news WHERE ctid = ANY (ARRAY(
             SELECT ctid FROM stoker.news WHERE queue = ANY (queues) LIMIT 10000))
@@ -76,29 +74,71 @@ BEGIN
     IF heard.queues IS NOT NULL THEN
         latest := stoker.look_again(heard.queues, heard.parties, heard.kinds, heard.buckets,
             stoker.turns_of(heard.queues, heard.parties), now);
+        PERFORM stoker.open_lanes(heard.queues, heard.parties, now);
     END IF;
+    WITH told AS (
+        DELETE FROM stoker.room WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM stoker.room WHERE queue = ANY (queues) LIMIT 1000))
+        RETURNING *
+    )
+    SELECT array_agg(queue) AS queues, array_agg(party) AS parties INTO heard
+    FROM told CROSS JOIN unnest(parties) AS party;
+    IF heard.queues IS NOT NULL THEN
+        PERFORM stoker.open_lanes(heard.queues, heard.parties, now);
+    END IF;
+    latest := greatest(latest, stoker.wake(queues, now));
+    -- Somebody may have looked before they were due, and ask for it now.
+    UPDATE stoker.queue SET latest_due = latest
+    WHERE name = ANY (queues) AND limited AND latest_due < latest;
+END $$;
+
+-- Open all lanes of parties, but for those in which nothing is due.
+CREATE OR REPLACE FUNCTION stoker.open_lanes(queues text[], parties text[], now bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    -- The rows are looked for first, so that nobody begins with all heads there are.
+    WITH shut AS MATERIALIZED (
+        SELECT DISTINCT lane.spot FROM unnest(queues, parties) AS word (queue, party)
+        CROSS JOIN LATERAL (
+            SELECT ctid AS spot FROM stoker.head
+            WHERE queue = word.queue AND party = word.party AND shut_until IS NOT NULL
+                AND shut_until IS DISTINCT FROM CASE WHEN due_at > now THEN due_at END
+            OFFSET 0) AS lane
+    )
+    UPDATE stoker.head SET turn = stoker.level(head.queue, turn),
+        shut_until = CASE WHEN due_at > now THEN due_at END
+    FROM shut WHERE head.ctid = shut.spot;
+END $$;
+
+-- Open the lanes whose moment has come. Gives the latest due time of their heads.
+CREATE OR REPLACE FUNCTION stoker.wake(queues text[], now bigint) RETURNS bigint
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    latest bigint;
+BEGIN
     WITH woken AS (
-        UPDATE stoker.head SET shut_until = NULL WHERE ctid = ANY (ARRAY(
+        UPDATE stoker.head SET turn = stoker.level(queue, turn), shut_until = NULL
+        WHERE ctid = ANY (ARRAY(
             SELECT head.ctid FROM unnest(queues) AS line CROSS JOIN LATERAL (
                 SELECT ctid FROM stoker.head WHERE queue = line AND shut_until <= now
                     AND shut_until < 9223372036854775807
                 ORDER BY shut_until LIMIT 10000) AS head))
         RETURNING due_at
     )
-    SELECT greatest(latest, max(due_at)) INTO latest FROM woken;
-    -- Somebody may have looked before they were due, and ask for it now.
-    UPDATE stoker.queue SET latest_due = latest
-    WHERE name = ANY (queues) AND limited AND latest_due < latest;
-    FOR fair IN SELECT name, kinds, reached FROM stoker.queue
-            JOIN stoker.turn ON turn.queue = name AND party = '!'
-            WHERE name = ANY (queues) AND queue.fair LOOP
-        UPDATE stoker.head SET turn = 0 WHERE queue = fair.name AND kind = ANY (fair.kinds)
-            AND shut_until IS NULL AND turn > 0 AND turn < fair.reached;
-    END LOOP;
+    SELECT max(due_at) INTO latest FROM woken;
+    RETURN latest;
 END $$;
 
--- Find the heads of lanes anew (where no bucket is given, none), and open all lanes of their parties,
--- which have been served so far. Gives the latest due time of heads that are due.
+-- A turn as heads of open lanes have it: 0 if the clock has passed it.
+CREATE OR REPLACE FUNCTION stoker.level(line text, turn bigint) RETURNS bigint
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN CASE WHEN turn > 0 AND turn >= (SELECT reached FROM stoker.turn
+        WHERE queue = line AND party = '!') THEN turn ELSE 0 END;
+END $$;
+
+-- Find the heads of lanes anew, with the turns of their parties. Gives the latest due time of those
+-- that are due.
 CREATE OR REPLACE FUNCTION stoker.look_again(
     queues text[], parties text[], lanes text[], buckets bigint[], turns bigint[], now bigint
 ) RETURNS bigint
@@ -114,20 +154,21 @@ BEGIN
                 WHEN time_first THEN front.due_at ELSE spot.bucket END AS major,
             CASE WHEN time_first THEN front.second ELSE front.due_at END AS minor,
             CASE WHEN front.due_at > now THEN front.due_at END AS shut_until,
-            head.ctid AS spot,
-            (head.turn, head.major, head.minor, head.job, head.shut_until) AS before
+            head.spot, head.before
         FROM unnest(queues, parties, lanes, buckets, turns)
             AS spot (queue, party, kind, bucket, turn)
         JOIN stoker.queue AS known ON known.name = spot.queue
-        LEFT JOIN stoker.head ON head.queue = spot.queue AND head.party = spot.party
-            AND head.kind = spot.kind AND head.bucket = spot.bucket
+        LEFT JOIN LATERAL (
+            SELECT ctid AS spot, (turn, major, minor, job, shut_until) AS before FROM stoker.head
+            WHERE queue = spot.queue AND party = spot.party AND kind = spot.kind
+                AND bucket = spot.bucket OFFSET 0
+        ) AS head ON true
         LEFT JOIN LATERAL (
             SELECT due_at, second, id FROM stoker.job
             WHERE queue = spot.queue AND state = 0 AND lane = spot.kind AND lane <> '!'
                 AND coalesce('=' || key, '') = spot.party AND bucket = spot.bucket
             ORDER BY due_at, second, id LIMIT 1
         ) AS front ON true
-        WHERE spot.bucket IS NOT NULL
     ), emptied AS (
         DELETE FROM stoker.head USING foremost AS new
         WHERE head.ctid = new.spot AND new.id IS NULL
@@ -144,19 +185,6 @@ BEGIN
         FROM foremost WHERE spot IS NULL AND id IS NOT NULL
     )
     SELECT max(due_at) INTO latest FROM foremost WHERE due_at <= now;
-    -- The rows are looked for first, so that nobody begins with all heads there are.
-    WITH stale AS MATERIALIZED (
-        SELECT lane.spot, word.turn
-        FROM (SELECT DISTINCT * FROM unnest(queues, parties, turns) AS each (queue, party, turn))
-            AS word
-        CROSS JOIN LATERAL (
-            SELECT head.ctid AS spot FROM stoker.head
-            WHERE queue = word.queue AND party = word.party AND (head.turn <> word.turn
-                OR shut_until IS DISTINCT FROM CASE WHEN due_at > now THEN due_at END)
-            OFFSET 0) AS lane
-    )
-    UPDATE stoker.head SET turn = stale.turn, shut_until = CASE WHEN due_at > now THEN due_at END
-    FROM stale WHERE head.ctid = stale.spot;
     RETURN latest;
 END $$;
 
@@ -262,8 +290,9 @@ BEGIN
     FROM unnest(mark_buckets, mark_dues, mark_seconds, mark_jobs)
         AS marked (bucket, due, second, job) WHERE marked.bucket = rung;
     RETURN QUERY
-    SELECT queue, lane, id, revision, bucket, due_at, second, name, key, weight,
-        NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL
+    SELECT queue, lane, id, revision, bucket, due_at, bucket + second, name, key, weight,
+        NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::tid,
+        NULL::bigint, NULL
     FROM stoker.job
     WHERE queue = line AND state = 0 AND lane IS NULL AND bucket = rung AND due_at <= now
         AND (due_at, second, id) > (mark.due, mark.second, mark.job)
@@ -283,8 +312,9 @@ BEGIN
             ORDER BY bucket LIMIT 1);
         EXIT WHEN rung IS NULL;
         RETURN QUERY
-        SELECT queue, lane, id, revision, bucket, due_at, second, name, key, weight,
-            NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL
+        SELECT queue, lane, id, revision, bucket, due_at, bucket + second, name, key, weight,
+            NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::tid,
+            NULL::bigint, NULL
         FROM stoker.job
         WHERE queue = line AND state = 0 AND lane = '!' AND bucket = rung AND due_at <= now
         ORDER BY due_at, second, id LIMIT most;
@@ -292,8 +322,8 @@ BEGIN
 END $$;
 
 -- Open lanes of one kind in the order of their heads: those behind a place, up to a turn. Each comes
--- with its first due jobs, the more the fewer lanes there are, and with what its key holds and what
--- has started of it, if that counts.
+-- with its first jobs, due or not, the more the fewer lanes there are, and with what its key holds and
+-- what has started of it, if that counts.
 CREATE OR REPLACE FUNCTION stoker.heads(
     line text, lanes text, now bigint, most bigint, last_turn bigint, after_turn bigint,
     after_major bigint, after_minor bigint, after_job bigint
@@ -307,7 +337,8 @@ BEGIN
     SELECT * INTO known FROM stoker.queue WHERE name = line;
     RETURN QUERY
     WITH open AS MATERIALIZED (
-        SELECT party, head.bucket, turn, major, minor, job,
+        SELECT ctid AS spot, party, head.bucket, turn, major, minor, job, due_at,
+            CASE WHEN known.time_first THEN minor ELSE 0 END AS second,
             CASE WHEN known.counts_keys AND party <> '' THEN (
                 SELECT coalesce(sum(weight), 0)::bigint FROM stoker.job
                 WHERE queue = line AND key = substr(party, 2) AND key IS NOT NULL
@@ -319,16 +350,18 @@ BEGIN
             AND (turn, major, minor, job) > (after_turn, after_major, after_minor, after_job)
         ORDER BY turn, major, minor, job LIMIT most
     ), few AS MATERIALIZED (
-        SELECT 2 + most / greatest(count(*), 1) AS number FROM open
+        SELECT 1 + most / greatest(count(*), 1) AS number FROM open
     )
     -- Nothing is sorted here: all joins are nested loops, which keep the order.
-    SELECT line, lanes, member.id, member.revision, open.bucket, member.due_at, member.second,
-        member.name, member.key, member.weight, (SELECT number FROM few), open.turn, open.major,
-        open.minor, open.job, open.used, open.flow
+    SELECT line, lanes, member.id, member.revision, open.bucket, member.due_at,
+        open.bucket + member.second, member.name, member.key, member.weight,
+        (SELECT number FROM few), open.turn, open.major, open.minor, open.job, open.spot,
+        open.used, open.flow
     FROM open LEFT JOIN LATERAL (
-        SELECT id, revision, due_at, second, name, key, weight FROM stoker.job
+        SELECT id, revision, job.due_at, job.second, name, key, weight FROM stoker.job
         WHERE queue = line AND state = 0 AND lane = lanes AND lane <> '!'
-            AND coalesce('=' || key, '') = open.party AND bucket = open.bucket AND due_at <= now
-        ORDER BY due_at, second, id LIMIT (SELECT number FROM few)
+            AND coalesce('=' || key, '') = open.party AND bucket = open.bucket
+            AND (job.due_at, job.second, id) >= (open.due_at, open.second, open.job)
+        ORDER BY job.due_at, job.second, id LIMIT (SELECT number FROM few)
     ) AS member ON true;
 END $$;

@@ -51,9 +51,10 @@ BEGIN
         WHERE source = 1 AND units > 0
             AND EXISTS (SELECT FROM stoker.queue WHERE name = moved.queue AND limited)
     ), told AS (
-        INSERT INTO stoker.news (queue, party)
-        SELECT queue, '=' || key FROM loosened WHERE key IS NOT NULL AND EXISTS (
+        INSERT INTO stoker.room (queue, parties)
+        SELECT queue, array_agg('=' || key) FROM loosened WHERE key IS NOT NULL AND EXISTS (
             SELECT FROM stoker.queue WHERE name = loosened.queue AND counts_keys)
+        GROUP BY queue
     )
     SELECT (SELECT sum(many) FROM moved), ARRAY(SELECT DISTINCT queue FROM loosened)
     INTO settled, eased;

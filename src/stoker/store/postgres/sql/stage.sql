@@ -33,7 +33,7 @@ SELECT key, CASE WHEN until IS NULL OR until > $2 THEN revision ELSE 0 END FROM 
 WHERE key = ANY ($1) ORDER BY key FOR UPDATE
 
 -- name: configure
-SELECT stoker.configure($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+SELECT stoker.configure($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 
 -- name: eased
 SELECT stoker.eased($1)
@@ -47,6 +47,10 @@ SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8)
 
 -- name: tell
 INSERT INTO stoker.news (queue, party, kind, bucket) SELECT * FROM unnest($1, $2, $3, $4)
+
+-- name: make_room
+INSERT INTO stoker.room (queue, parties)
+SELECT queue, array_agg(party) FROM unnest($1, $2) AS word (queue, party) GROUP BY queue
 
 -- name: add_note
 -- Not instead of one that somebody else has put there meanwhile.

@@ -14,13 +14,13 @@ SELECT * FROM stoker.line($1, $2, $3, $4, $5, $6, $7, $8)
 SELECT * FROM stoker.heads($1, $2, $3, $4, $5, $6, $7, $8, $9)
 
 -- name: behind
-SELECT id, revision, bucket, due_at, second, name, key, weight FROM stoker.job
+SELECT id, revision, bucket, due_at, bucket + second, name, key, weight FROM stoker.job
 WHERE queue = $1 AND state = 0 AND lane = $2 AND lane <> '!' AND coalesce('=' || key, '') = $3
-    AND bucket = $4 AND due_at <= $5 AND (due_at, second, id) > ($6, $7, $8)
-ORDER BY due_at, second, id LIMIT $9
+    AND bucket = $4 AND (due_at, second, id) > ($5, $6, $7)
+ORDER BY due_at, second, id LIMIT $8
 
 -- name: free
-SELECT id, revision, bucket, due_at, second, name, key, weight FROM stoker.job
+SELECT id, revision, bucket, due_at, bucket + second, name, key, weight FROM stoker.job
 WHERE queue = $1 AND state = 0 AND lane = '!' AND bucket = $2 AND due_at <= $3
     AND (due_at, second, id) > ($4, $5, $6)
 ORDER BY due_at, second, id LIMIT $7
@@ -28,20 +28,17 @@ ORDER BY due_at, second, id LIMIT $7
 -- name: begin
 SELECT * FROM stoker.claim($1, '{}', 0, $2, $3, $4, '{}', '{}', '{}', '{}', '{}', $5, $6)
 
--- name: write_turns
-INSERT INTO stoker.turn (queue, party, reached) SELECT * FROM unnest($1, $2, $3)
-ON CONFLICT (queue, party) DO UPDATE SET reached = excluded.reached
+-- name: move_heads
+SELECT stoker.move_heads($1, $2, $3, $4, $5, $6, $7)
 
 -- name: look_again
 SELECT stoker.look_again($1, $2, $3, $4, $5, $6)
 
 -- name: shut
--- Those behind a job that did not fit must not overtake it, even if they are not due yet; those
--- before it may still come.
-UPDATE stoker.head SET shut_until = greatest(word.until, head.due_at)
-FROM unnest($1, $2, $3, $4, $5, $6, $7) AS word (queue, party, kind, major, minor, job, until)
-WHERE head.queue = word.queue AND head.party = word.party AND head.kind = word.kind
-    AND (head.major, head.minor, head.job) >= (word.major, word.minor, word.job)
+SELECT stoker.shut($1, $2, $3, $4, $5, $6, $7)
+
+-- name: take_turns
+SELECT stoker.take_turns($1, $2, $3)
 
 -- name: write_flows
 INSERT INTO stoker.flow (queue, meter, state, until) SELECT * FROM unnest($1, $2, $3, $4)

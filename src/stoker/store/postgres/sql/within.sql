@@ -152,11 +152,11 @@ BEGIN
                 step * (job.state = 4)::integer, step * (job.state = 5)::integer, step * units;
             IF EXISTS (SELECT FROM stoker.queue WHERE name = job.queue AND limited) THEN
                 INSERT INTO stoker.news (queue, party, kind, bucket)
-                SELECT job.queue, coalesce('=' || job.key, ''),
-                    CASE WHEN job.state = 0 THEN job.lane END,
-                    CASE WHEN job.state = 0 THEN job.bucket END
-                WHERE CASE WHEN job.state = 0 THEN job.lane <> '!'
-                    ELSE job.key IS NOT NULL AND units > 0 END;
+                SELECT job.queue, coalesce('=' || job.key, ''), job.lane, job.bucket
+                WHERE job.state = 0 AND job.lane <> '!';
+                INSERT INTO stoker.room (queue, parties)
+                SELECT job.queue, ARRAY['=' || job.key]
+                WHERE job.state <> 0 AND job.key IS NOT NULL AND units > 0;
                 IF step < 0 AND units > 0 THEN
                     eased := to_jsonb(stoker.eased(ARRAY[job.queue]));
                 END IF;
