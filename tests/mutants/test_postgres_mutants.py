@@ -6,18 +6,21 @@ A mutant that survives means that the walk no longer looks where it should.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any, NamedTuple
 
 import pytest
 
 from stoker.desk import Desk
+from stoker.kernel.change import Change
+from stoker.kernel.job import Job
+from stoker.store import Receipt
 from stoker.store.memory import MemoryStore
 from stoker.store.postgres.marks import Marks
 from stoker.store.postgres.schema import PACKAGE, within
-from stoker.store.postgres.stage import Stage
 from stoker.store.postgres.traces import traces
+from stoker.store.staging import refusal
 from tests.engines import VirtualClock
 from tests.model.lives import Lives, SeededChooser
 from tests.model.walk import recount
@@ -235,7 +238,14 @@ def test_the_walk_notices_a_claim_that_leaves_out(
 def test_the_walk_notices_stale_copies_that_are_believed(
     stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Stage, "_unmoved", lambda stage, copy: copy.id in stage.jobs)
+    def believing(
+        change: Change, jobs: Mapping[int, Job], revision: Callable[[str], int]
+    ) -> Receipt | None:
+        decided_on = [*(write.job for write in change.writes), *change.deletes]
+        copies = {copy.id: copy for copy in decided_on if copy.id in jobs}
+        return refusal(change, {**jobs, **copies}, revision)
+
+    monkeypatch.setattr("stoker.store.postgres.stage.refusal", believing)
     assert disagreement(stores)
 
 
