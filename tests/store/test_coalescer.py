@@ -79,7 +79,7 @@ class Crowd:
     ) -> list[Future[Answer]]:
         """The first caller commits alone; the others gather behind it, then all go on."""
         self.store.go_on.clear()
-        first = self.call([change(0)])
+        first = self.pool.submit(self.coalescer.transact, [change(0)])
         assert self.store.entered.wait(PATIENCE)
         rest = [self.call(changes, claims) for changes, claims in wishes]
         self.store.go_on.set()
