@@ -47,10 +47,21 @@ class Watchman(threading.Thread):
         self._stopping = threading.Event()
         self._beat_at = 0.0
         self._look_at = time.monotonic() + settings.worker_cleanup_interval
-        self.session: int | None = None
-        """The session to beat for, while the worker is started."""
+        self._session: int | None = None
         self.queues: frozenset[str] = frozenset()
         """The queues the worker works on, by their whole names."""
+
+    @property
+    def session(self) -> int | None:
+        """The session to beat for, while the worker is started. One that is new has just been
+        heard of, and needs no beat yet."""
+        return self._session
+
+    @session.setter
+    def session(self, session: int | None) -> None:
+        if session != self._session:
+            self._beat_at = time.monotonic() + self._settings.worker_heartbeat_interval
+            self._session = session
 
     def wake(self) -> None:
         """There is something else to watch."""
