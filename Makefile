@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-WORKERS ?= 4
+WORKERS ?= 3
 
 IN_VENV := $(VENV)/bin/python
 CODE := src tests tools $(wildcard bench examples)
