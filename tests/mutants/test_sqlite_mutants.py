@@ -101,11 +101,13 @@ MUTANTS = {
     ),
     "queues within another do not count for it": Mutant(
         "entrances.py",
-        "{**self._books.members(queue), queue: self._book.used}",
-        "{queue: self._book.used}",
+        "{**self._books.members(queue), queue: book.used}",
+        "{queue: book.used}",
         "test_shared_limits.py",
     ),
-    "the outer queue has no say": Mutant("entrances.py", "own.outer = self._alone(outer)", "pass"),
+    "the outer queue has no say": Mutant(
+        "entrances.py", "self._turnstiles.of(book.name)", "self._turnstiles._alone(book.name)"
+    ),
     "jobs start before they are due": Mutant(
         "sql/claim.sql", "AND due_at <= ?7", "AND due_at <= ?7 + 3000000"
     ),

@@ -6,7 +6,6 @@ run, however that ends.
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sysconfig
 import tempfile
@@ -18,13 +17,14 @@ from pathlib import Path
 
 import msgspec
 
+from tests.servers.kept import Kept
 from tests.servers.valkey import HOST, PATIENCE, free_port
 
 # Goes away when the pipe to the test run does, and takes the server along.
 _KEEPER = '"$@" & server=$!; echo $server; read -r _; kill $server 2>/dev/null; wait $server'
 
 
-class NatsServer:
+class NatsServer(Kept):
     """A server of our own; it may be killed and started again, and is then the same."""
 
     def __init__(self) -> None:
@@ -77,22 +77,6 @@ class NatsServer:
     def mqtt_url(self) -> str:
         """Where it speaks MQTT."""
         return f"mqtt://{HOST}:{self.mqtt_port}"
-
-    def stop(self) -> None:
-        """End it in good order."""
-        assert self._keeper.stdin is not None and self._keeper.stdout is not None
-        self._keeper.stdin.close()
-        self._keeper.stdout.close()
-        self._keeper.wait(PATIENCE)
-
-    def remove(self) -> None:
-        """End it and forget its data."""
-        self.stop()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def log(self) -> str:
-        """What it has said."""
-        return (self.folder / "log").read_text(errors="replace")
 
 
 @contextmanager

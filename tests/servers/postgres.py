@@ -26,6 +26,7 @@ import psycopg
 
 from stoker.store.clock import Clock
 from stoker.store.postgres import PostgresStore
+from stoker.store.postgres.ways import Ways
 
 PATIENCE = 60.0
 LOCKED_ROLE = "locked"
@@ -134,6 +135,8 @@ class Server:
 
     def _dismiss_keeper(self) -> None:
         assert self._keeper.stdin is not None and self._keeper.stdout is not None
+        if self._keeper.stdin.closed:
+            return  # it was killed before
         with suppress(BrokenPipeError):
             self._keeper.stdin.write(b"keep the folder\n")
             self._keeper.stdin.close()
@@ -232,7 +235,7 @@ class Stores:
         name, handed = f"test_{os.getpid()}_{next(_NUMBERS)}", _HandedClock()
         url = f"{self._url}{'&' if '?' in self._url else '?'}schema={name}"
         store = PostgresStore(url, clock=handed)
-        store._committer.walks_when_unclear = 0  # so that both ways are gone all the time
+        store._committer.ways = Ways(walks=0)  # so that both ways are gone all the time
         return store, handed
 
     def _take_back(self, store: PostgresStore, handed: _HandedClock) -> None:

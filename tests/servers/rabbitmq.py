@@ -8,7 +8,6 @@ run finds them. Where neither is possible the tests that need it say so.
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -18,6 +17,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
+from tests.servers.kept import Kept
 from tests.servers.valkey import HOST, PATIENCE, free_port
 
 WHY_NOT = "needs RabbitMQ: install rabbitmq-server, or run where `apt-get download` works"
@@ -67,7 +67,7 @@ def _run(folder: Path, *words: str) -> None:
     subprocess.run(words, cwd=folder, check=True, timeout=_LONGEST, capture_output=True)
 
 
-class RabbitServer:
+class RabbitServer(Kept):
     """A server of our own."""
 
     def __init__(self, root: Path) -> None:
@@ -127,22 +127,6 @@ class RabbitServer:
         with suppress(OSError), socket.create_connection((HOST, self.port)):
             return True
         return False
-
-    def stop(self) -> None:
-        """End it in good order."""
-        assert self._keeper.stdin is not None and self._keeper.stdout is not None
-        self._keeper.stdin.close()
-        self._keeper.wait(PATIENCE)
-        self._keeper.stdout.close()
-
-    def remove(self) -> None:
-        """End it and forget its data."""
-        self.stop()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def log(self) -> str:
-        """What it has said."""
-        return (self.folder / "log").read_text(errors="replace")
 
 
 @contextmanager

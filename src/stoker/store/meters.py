@@ -10,6 +10,7 @@ from stoker.kernel.job import Job, load
 from stoker.kernel.queue import DEFAULTS, QueueSettings
 from stoker.kernel.turns import Party, Turns
 from stoker.store.choosing import FairLine, Line
+from stoker.store.turnstiles import Turnstiles
 
 
 class Meters:
@@ -95,19 +96,18 @@ class Meters:
 
 
 class Entrances:
-    """The turnstiles of one claim: queues within the same one share its."""
+    """What jobs meet in one claim: turnstiles, and turns."""
 
     def __init__(self, meters: Meters, now: int) -> None:
         self._meters = meters
-        self._now = now
-        self._turnstiles: dict[str, Turnstile] = {}
+        self._turnstiles = Turnstiles(self._settings, meters, now)
         self._turns: dict[str, Turns] = {}
 
     def line(self, queue: str, jobs: Iterable[Job]) -> Line[Job]:
         """A queue's due jobs, given in its order, before its turnstile."""
-        turnstile = self._turnstile(queue)
+        turnstile = self._turnstiles.of(queue)
         settings = turnstile.settings
-        outer = self._meters.settings.get(settings.within or "", DEFAULTS)
+        outer = self._settings(settings.within or "")
         if settings.paused or outer.paused:
             return Line((), turnstile)
         if not settings.fair:
@@ -115,20 +115,12 @@ class Entrances:
         turns = self._turns[queue] = self._meters.turns(queue)
         return FairLine(jobs, turnstile, turns)
 
-    def _turnstile(self, queue: str, *, outermost: bool = False) -> Turnstile:
-        known = self._turnstiles.get(queue)
-        if known is None:
-            settings = self._meters.settings.get(queue, DEFAULTS)
-            known = Turnstile(queue, settings, self._meters, self._now)
-            self._turnstiles[queue] = known
-        within = known.settings.within
-        if within is not None and within != queue and not outermost:
-            known.outer = self._turnstile(within, outermost=True)
-        return known
+    def _settings(self, queue: str) -> QueueSettings:
+        return self._meters.settings.get(queue, DEFAULTS)
 
     def close(self) -> None:
         """Remember what the claim did."""
-        for turnstile in self._turnstiles.values():
+        for turnstile in self._turnstiles:
             self._meters.remember(turnstile)
         for queue, turns in self._turns.items():
             self._meters.remember_turns(queue, turns)

@@ -38,6 +38,7 @@ from stoker.store.postgres.schema import named
 from stoker.store.postgres.stage import Stage
 from stoker.store.postgres.texts import read
 from stoker.store.postgres.walk import Walker
+from stoker.store.postgres.ways import Ways
 from stoker.store.seal import check_seal
 
 T = TypeVar("T")
@@ -47,7 +48,6 @@ _Call = tuple[str, Sequence[Any]]
 _Grant = Callable[[], list[Job] | None]
 
 _TRIES = 20
-_WALKS = 50
 _PAUSE = 0.02
 
 
@@ -70,20 +70,14 @@ class Committer:
         self._place_one = Standing(self._sql["place_one"], LONE_KINDS)
         self._marks = marks
         self._clock = clock
-        self._kept: set[str] = set()
-        """Queues that were found to need a walk."""
-        self._laned: set[str] = set()
-        """Queues that were found to be claimed from by their lanes, if no others are with them."""
-        self._unclear: dict[str, int] = {}
-        """How many more claims are to walk such a queue, since who is next was hard to tell."""
-        self.walks_when_unclear = _WALKS
+        self.ways = Ways()
 
     def commit(
         self, connection: Connection, changes: Sequence[Change], claims: Sequence[Claim]
     ) -> Outcome:
         """Commit the changes, then serve the claims."""
         plan = Plan(changes)
-        walks = any(self._kept.intersection(claim.queues) for claim in claims)
+        walks = any(self.ways.need_a_walk(claim.queues) for claim in claims)
         if plan.rest or walks or len(claims) > 1:
             return again(lambda: self._at_length(connection, plan, claims))
         try:
@@ -161,21 +155,13 @@ class Committer:
         return calls
 
     def _call_of(self, asked: Asking) -> _Call:
-        by_lanes = len(asked.queues) == 1 and asked.queues[0] in self._laned
+        by_lanes = self.ways.go_by_lanes(asked.queues)
         return ("claim_lanes" if by_lanes else "claim", asked.parameters(self._clock.given()))
 
     def _learn(self, queues: Sequence[str], verdict: Verdict) -> None:
         """Remember the moment, and how these queues are to be claimed from."""
         self._clock.hear(verdict.moment)
-        name = queues[0] if len(queues) == 1 else ""
-        unclear = name in self._laned and verdict.kept
-        left = self.walks_when_unclear if unclear else max(0, self._unclear.pop(name, 0) - 1)
-        if left:
-            self._unclear[name] = left
-        by_lanes = verdict.laned and not left
-        (self._laned.update if by_lanes else self._laned.difference_update)(queues)
-        walks = (verdict.kept and not by_lanes) or left
-        (self._kept.update if walks else self._kept.difference_update)(queues)
+        self.ways.learn(queues, kept=verdict.kept, laned=verdict.laned)
 
     def _send(self, connection: Connection, calls: Sequence[_Call]) -> list[Cursor]:
         return [connection.execute(self._sql[name], values, binary=True) for name, values in calls]
@@ -219,7 +205,7 @@ class Committer:
 
     def _serve(self, connection: Connection, arrive: Arrive, claim: Claim) -> _Grant:
         """Ask for jobs; the answer is there when it is asked for."""
-        if self._kept.intersection(claim.queues):
+        if self.ways.need_a_walk(claim.queues):
             return partial(self._walked, self._walker(connection, arrive, claim))
         asked = Asking(claim, self._marks)
         (cursor,) = self._send(connection, [self._call_of(asked)])

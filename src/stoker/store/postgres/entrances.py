@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from stoker.kernel.admission import Turnstile, of_key
+from stoker.kernel.admission import of_key
 from stoker.kernel.queue import DEFAULTS, QueueSettings
 from stoker.kernel.turns import Party, Turns
 from stoker.store.postgres.rows import Row, settings_of
 from stoker.store.postgres.texts import read
+from stoker.store.turnstiles import Turnstiles
 
 _USE = msgspec.json.Decoder(dict[str, int])
 _FLOWS = msgspec.json.Decoder(dict[str, str])
@@ -52,12 +53,12 @@ _UNKNOWN = Known(DEFAULTS, 0, 0, None)
 
 
 class Entrances:
-    """The turnstiles of one claim, and the turns: queues within the same one share its."""
+    """What jobs meet in one claim: turnstiles, and turns."""
 
-    def __init__(self, rows: Sequence[Row], now: int) -> None:
-        self.ledger = Ledger()
+    def __init__(self, rows: Sequence[Row], now: int, ledger: Ledger | None = None) -> None:
+        self.ledger = Ledger() if ledger is None else ledger
         self.now = now
-        self.turnstiles: dict[str, Turnstile] = {}
+        self.turnstiles = Turnstiles(lambda queue: self.known(queue).settings, self.ledger, now)
         self.turns: dict[str, Turns] = {}
         self._reached: dict[tuple[str, Party], int] = {}
         self._known: dict[str, Known] = {}
@@ -97,18 +98,6 @@ class Entrances:
         settings = self.known(queue).settings
         return settings.paused or self.known(settings.within or "").settings.paused
 
-    def turnstile(self, queue: str, *, outermost: bool = False) -> Turnstile:
-        """The entrance of a queue."""
-        known = self.turnstiles.get(queue)
-        if known is None:
-            settings = self.known(queue).settings
-            known = Turnstile(queue, settings, self.ledger, self.now)
-            self.turnstiles[queue] = known
-        within = known.settings.within
-        if within is not None and within != queue and not outermost:
-            known.outer = self.turnstile(within, outermost=True)
-        return known
-
     def turns_of(self, queue: str) -> Turns | None:
         """Whose turn it is in a queue, if it is fair."""
         known = self.known(queue)
@@ -121,6 +110,6 @@ class Entrances:
 
     def again(self) -> Entrances:
         """The same as before anybody entered."""
-        other = Entrances((), self.now)
-        other.ledger, other._reached, other._known = self.ledger, self._reached, self._known
+        other = Entrances((), self.now, self.ledger)
+        other._reached, other._known = self._reached, self._known
         return other

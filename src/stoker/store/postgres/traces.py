@@ -37,7 +37,8 @@ class Walk:
         self.queue = sights.queue
         entrances = sights.entrances
         turns = entrances.turns_of(self.queue)
-        self.line: LanedLine[Candidate] = LanedLine(sights, entrances.turnstile(self.queue), turns)
+        turnstile = entrances.turnstiles.of(self.queue)
+        self.line: LanedLine[Candidate] = LanedLine(sights, turnstile, turns)
         self.line.open()
 
     def move_marks(self, marks: Marks, jobs: Sequence[Job], *, whole: bool) -> None:
@@ -98,7 +99,7 @@ def charged_for(jobs: Sequence[Job], entrances: Entrances) -> Entrances:
     with some meanwhile."""
     fresh = entrances.again()
     for job in jobs:
-        fresh.turnstile(job.queue).ask(job.key, job.name, job.weight, lent=True)
+        fresh.turnstiles.of(job.queue).ask(job.key, job.name, job.weight, lent=True)
         turns = fresh.turns.get(job.queue) or fresh.turns_of(job.queue)
         if turns is not None:
             turns.taken(job.key, job.weight)
@@ -154,11 +155,11 @@ def _turns(charged: Entrances, served: Served) -> Iterator[tuple[str, str, int]]
 
 
 def _flows(charged: Entrances) -> Iterator[tuple[str, str, str, int]]:
-    for turnstile in charged.turnstiles.values():
+    for turnstile in charged.turnstiles:
         yield from turnstile.flows()
 
 
 def _openings(entrances: Entrances) -> Iterator[tuple[str, int | None]]:
-    for queue, turnstile in entrances.turnstiles.items():
-        if turnstile.opens_at != entrances.known(queue).opens_at:
-            yield queue, turnstile.opens_at
+    for turnstile in entrances.turnstiles:
+        if turnstile.opens_at != entrances.known(turnstile.name).opens_at:
+            yield turnstile.name, turnstile.opens_at

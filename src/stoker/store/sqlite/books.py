@@ -87,8 +87,8 @@ class Books:
         self._count(book, _QUEUED, _RUNNING, len(jobs))
         self._burden(book, jobs, [job.weight for job in jobs])
 
-    def add_plain(self, book: QueueBook, count: int) -> None:
-        """Many laneless jobs were queued."""
+    def add_queued(self, book: QueueBook, count: int) -> None:
+        """So many new jobs were queued. Their lanes, if they have any, are told apart."""
         book.counts[_QUEUED] += count
         book.changed = True
 

@@ -294,7 +294,7 @@ def _are_plain(tx: Transaction, copies: Copies) -> bool:
 def _insert_copies(tx: Transaction, copies: Copies, ids: range) -> None:
     job = copies.template
     book = tx.books.queue(job.queue)
-    tx.books.add_plain(book, len(ids))
+    tx.books.add_queued(book, len(ids))
     common = copied_facts(job, book.id, tx.policies.stored(tx.connection, job.policy))
     done = 0
     for size in _TOGETHER:
@@ -306,7 +306,7 @@ def _insert_copies(tx: Transaction, copies: Copies, ids: range) -> None:
 
 
 def _insert_bare(tx: Transaction, book: QueueBook, rows: list[Row]) -> None:
-    tx.books.add_plain(book, len(rows))
+    tx.books.add_queued(book, len(rows))
     for length, alike in groupby(sorted(rows, key=len), key=len):
         waiting = list(alike)
         if length > PLAIN_LENGTH:

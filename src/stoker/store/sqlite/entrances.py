@@ -11,8 +11,7 @@ from heapq import merge
 from itertools import chain, islice, starmap
 from typing import NamedTuple, cast
 
-from stoker.kernel.admission import Turnstile
-from stoker.kernel.queue import Order
+from stoker.kernel.queue import DEFAULTS, Order, QueueSettings
 from stoker.kernel.turns import Party, Turns
 from stoker.store.choosing import AnyLine, Line, choose, ordering
 from stoker.store.files import statements
@@ -28,6 +27,7 @@ from stoker.store.sqlite.rows import (
     order_columns,
 )
 from stoker.store.sqlite.transaction import Transaction
+from stoker.store.turnstiles import Turnstiles
 from stoker.store.walk import LanedLine, Place
 
 SQL = {
@@ -49,7 +49,7 @@ class Entrances:
         self._tx = tx
         self._books = [book for book in books if book.counts[0] and not book.settings.paused]
         self._wanted = wanted
-        self._turnstiles: dict[str, Turnstile] = {}
+        self._turnstiles = Turnstiles(self._settings, _Ledger(tx.books, wanted), tx.now)
         self._lines: list[AnyLine[Candidate]] = []
         self._walks: list[tuple[_Lanes, LanedLine[Candidate]]] = []
         self._chosen: list[Candidate] = []
@@ -64,49 +64,35 @@ class Entrances:
 
     def _with_care(self) -> list[Candidate]:
         for book in self._books:
-            if not self._is_paused(book.settings.within):
+            within = book.settings.within
+            if within is None or not self._settings(within).paused:
                 self._open(book)
         self._chosen = choose(self._lines, self._wanted)
         return self._chosen
 
-    def _is_paused(self, outer: str | None) -> bool:
-        book = None if outer is None else self._tx.books.known(outer)
-        return book is not None and book.settings.paused
+    def _settings(self, queue: str) -> QueueSettings:
+        book = self._tx.books.known(queue)
+        return DEFAULTS if book is None else book.settings
 
     def _open(self, book: QueueBook) -> None:
         lanes, settings = _Lanes(self._tx, book, self._wanted), book.settings
+        turnstile = self._turnstiles.of(book.name)
         if not book.laned and not settings.fair and not settings.ageing:
             (jobs,) = lanes.laneless()
-            self._lines.append(Line(jobs, self._turnstile(book)))
+            self._lines.append(Line(jobs, turnstile))
             return
         turns = Turns(settings, book.clock, lanes.reached) if settings.fair else None
-        line = LanedLine(lanes, self._turnstile(book), turns)
+        line = LanedLine(lanes, turnstile, turns)
         line.open()
         self._lines.append(line)
         self._walks.append((lanes, line))
-
-    def _turnstile(self, book: QueueBook) -> Turnstile:
-        """A queue's, with that of the queue it is within; one level up and no more."""
-        own = self._alone(book)
-        within = book.settings.within
-        outer = None if within in (None, book.name) else self._tx.books.known(within)
-        if outer is not None:
-            own.outer = self._alone(outer)
-        return own
-
-    def _alone(self, book: QueueBook) -> Turnstile:
-        if book.name not in self._turnstiles:
-            ledger = _Ledger(self._tx.books, book, self._wanted)
-            turnstile = Turnstile(book.name, book.settings, ledger, self._tx.now)
-            self._turnstiles[book.name] = turnstile
-        return self._turnstiles[book.name]
 
     def close(self) -> None:
         """Write down what the claim did to turns, rates and lanes."""
         books = self._tx.books
         for lanes, line in self._walks:
             lanes.close([each for each in self._chosen if each.queue == lanes.book.id], line)
-        for turnstile in self._turnstiles.values():
+        for turnstile in self._turnstiles:
             if turnstile.settings.has_rates or turnstile.opens_at is not None:
                 books.meters.remember_rates(books.queue(turnstile.name).id, turnstile)
 
@@ -120,19 +106,20 @@ class _Follower(NamedTuple):
 
 
 class _Ledger:
-    """What is on the books of one queue."""
+    """What is on the books of the queues."""
 
-    def __init__(self, books: Books, book: QueueBook, wanted: int) -> None:
+    def __init__(self, books: Books, wanted: int) -> None:
         self._books = books
-        self._book = book
         self._many = _MANY * wanted
 
     def used(self, queue: str, meter: str) -> int:
+        book = self._books.known(queue)
+        assert book is not None, "a queue that nobody knows has no limits"
         if not meter:
-            return sum({**self._books.members(queue), queue: self._book.used}.values())
+            return sum({**self._books.members(queue), queue: book.used}.values())
         meters = self._books.meters
-        meters.read_all(self._book.id, self._many)
-        return meters.used(self._book.id, meter)
+        meters.read_all(book.id, self._many)
+        return meters.used(book.id, meter)
 
     def flow(self, queue: str, meter: str) -> str:
         return self._books.meters.flow(queue, meter)

@@ -16,7 +16,6 @@ from stoker.store.files import statements
 from stoker.store.sqlite.library import Connection
 from stoker.store.sqlite.queue_book import QueueBook
 from stoker.store.sqlite.rows import Candidate, key_of, kind_of, lane_of, lanes_of, order_columns
-from stoker.store.walk import Candidate as Barred
 
 _SQL = statements("stoker.store.sqlite.sql", "lanes.sql")
 
@@ -131,7 +130,7 @@ class Lanes:
         self._for_all("drop_empty", gone)
         return {row[1] for row in rows}
 
-    def shut(self, book: QueueBook, full: Sequence[tuple[Barred, int | None]]) -> None:
+    def shut(self, book: QueueBook, full: Sequence[tuple[Candidate, int | None]]) -> None:
         """The foremost jobs of some lanes did not fit: nobody looks at them until something
         happens, or a moment comes."""
         rows = [
