@@ -24,14 +24,18 @@ class Answer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     media: str = JSON
     headers: tuple[tuple[str, str], ...] = ()
 
-    def start(self) -> dict[str, object]:
-        """The message that begins it."""
+    def lines(self) -> list[tuple[bytes, bytes]]:
+        """Its headers."""
         lines = [(b"content-length", b"%d" % len(self.body)), _UNCACHED]
         if self.body:
             lines.append((b"content-type", self.media.encode()))
         for name, value in self.headers:
             lines.append((name.encode(), value.encode("latin-1", "replace")))
-        return {"type": "http.response.start", "status": self.status, "headers": lines}
+        return lines
+
+    def start(self) -> dict[str, object]:
+        """The message that begins it."""
+        return {"type": "http.response.start", "status": self.status, "headers": self.lines()}
 
     def again(self) -> Answer:
         """The same answer to the same request."""

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs
 import msgspec
 from starlette.types import Receive, Scope, Send
 
+from stoker.desk import Placement
 from stoker.doors.http.answers import EVENTS, PROBLEM, Answer, Stream
 from stoker.doors.http.gate import Caller, Headers
 from stoker.doors.http.office import Office
@@ -24,11 +25,12 @@ from stoker.doors.http.problems import (
 )
 from stoker.doors.http.register import Scope as TokenScope
 from stoker.errors import BadInput
+from stoker.kernel.job import Job
 
 R = TypeVar("R")
 
 LONGEST_KEY = 255
-_LARGE = 64 * 2**10
+LARGE = 64 * 2**10
 """From so many bytes on, reading would keep others waiting: it is done in a thread."""
 _SEND_SECONDS = 30.0
 _STREAM = Answer(200, media=EVENTS)
@@ -56,6 +58,14 @@ class Call(NamedTuple):
 Handler = Callable[[Call], Awaitable[Answer | Stream]]
 
 
+class Short(NamedTuple):
+    """How a request that asks for one new job and nothing else is served in few steps."""
+
+    read: Callable[[Any, int], Job | None]
+    """From its body and the moment: the job; None if more is asked for."""
+    answer: Callable[[Job, Placement], Answer]
+
+
 class Operation(NamedTuple):
     """What can be asked for: as it is served, and as it is told in the OpenAPI page."""
 
@@ -77,6 +87,8 @@ class Operation(NamedTuple):
     """Does it heed Idempotency-Key?"""
     jobber: bool = False
     """Is it one of Jobber's or Walrus's?"""
+    short: Short | None = None
+    """Has it a short way, too?"""
 
 
 class Endpoint:
@@ -85,7 +97,7 @@ class Endpoint:
     def __init__(self, office: Office, operations: Sequence[Operation]) -> None:
         self._office = office
         self._operations = {each.method: each for each in operations}
-        self._readers = {each.method: _Reader(each) for each in operations}
+        self._readers = {each.method: Reader(each) for each in operations}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -117,7 +129,7 @@ class Endpoint:
             headers,
             scope["path_params"],
             reader.query(scope["query_string"]),
-            reader.body(raw) if len(raw) < _LARGE else await office.run(reader.body, raw),
+            reader.body(raw) if len(raw) < LARGE else await office.run(reader.body, raw),
             _once(operation, caller, headers),
             receive,
             raw,
@@ -172,7 +184,7 @@ async def _send(answer: Answer, send: Send, *, with_body: bool = True) -> None:
     await send({"type": "http.response.body", "body": answer.body if with_body else b""})
 
 
-class _Reader:
+class Reader:
     """Reads what was said, as an operation understands it."""
 
     def __init__(self, operation: Operation) -> None:

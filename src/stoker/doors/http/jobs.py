@@ -24,7 +24,7 @@ from stoker.doors.forms import (
 from stoker.doors.http import wishes
 from stoker.doors.http.answers import NOTHING, Answer, told
 from stoker.doors.http.callbacks import with_callback
-from stoker.doors.http.endpoint import Call, Handler, Operation, unless_gone
+from stoker.doors.http.endpoint import Call, Handler, Operation, Short, unless_gone
 from stoker.doors.http.problems import Changed
 from stoker.doors.http.register import Scope
 from stoker.errors import BadInput, Duplicate, NotFound, Refused, StokerError
@@ -112,8 +112,17 @@ async def enqueue(call: Call) -> Answer:
             raise BadInput("a job with a callback must be new; leave once_per and debounce out")
     except Duplicate as error:
         placed = (await _made_before(call, [job], error))[0]
+    return _there(job, placed)
+
+
+def _there(_: Job, placed: Placement) -> Answer:
     said = Placed(placed.id, placed.fresh)
     return told(said, 201 if placed.fresh else 200, location=f"/v1/jobs/{placed.id}")
+
+
+def _plain(wish: wishes.NewJob, now: int) -> Job | None:
+    """The job, unless something is said about others like it, or about its end."""
+    return wish.read(now) if wish.is_plain else None
 
 
 async def enqueue_many(call: Call) -> Answer:
@@ -322,6 +331,7 @@ OPERATIONS = [
         answers={201: Placed, 200: Placed},
         problems=("duplicate",),
         once=True,
+        short=Short(_plain, _there),
     ),
     Operation(
         *("GET", "/v1/jobs/{id:int}", get_job, "One job, perhaps when it has ended"),

@@ -17,7 +17,7 @@ from typing import NamedTuple, ParamSpec, TypeVar
 from stoker.desk import Desk, Placement, Twin
 from stoker.desk.clerk import Grants
 from stoker.doors.ear import Ear
-from stoker.doors.gather import Gatherer
+from stoker.doors.gather import Done, Gatherer
 from stoker.doors.http.gate import Gate
 from stoker.doors.http.observer import Observer
 from stoker.doors.http.once import Once
@@ -141,6 +141,15 @@ class Office:
             placed = await self._take_in(job, twin)
         self.observer.nudge()
         return placed
+
+    def take_in(self, job: Job, done: Done[Placement]) -> None:
+        """Take in a job, in one step with those of others; `done` is told what came of it."""
+
+        def told(placed: Placement | BaseException) -> None:
+            self.observer.nudge()
+            done(placed)
+
+        self._placing.call(job, told)
 
     async def _take_in(self, job: Job, twin: Twin) -> Placement:
         try:

@@ -11,11 +11,12 @@ import uvicorn
 
 from stoker.desk import Desk
 from stoker.doors.addresses import is_loopback
-from stoker.doors.http.app import app_of
+from stoker.doors.http.app import OPERATIONS, app_of
 from stoker.doors.http.callbacks import callback_worker, check_callbacks
 from stoker.doors.http.guard import guarded
 from stoker.doors.http.office import Office
 from stoker.doors.http.settings import Settings
+from stoker.doors.http.short import ShortWays
 from stoker.errors import BadInput, StokerError
 from stoker.worker.worker import Worker
 
@@ -82,7 +83,7 @@ def _config(office: Office) -> uvicorn.Config:
     settings, tls = office.settings, office.settings.tls
     return uvicorn.Config(
         app_of(office),
-        http=guarded(settings),
+        http=guarded(settings, ShortWays(office, OPERATIONS)),
         ws="none",
         lifespan="on",
         log_config=None,

@@ -174,6 +174,17 @@ class NewJob(Draft, frozen=True, kw_only=True):
     """A URL to which is posted what became of the job."""
 
     @property
+    def is_plain(self) -> bool:
+        """Is nothing asked for but a job that is new?"""
+        return (
+            self.if_exists in (UNSET, "reject")
+            and self.once_per is None
+            and self.debounce is None
+            and self.at_most is None
+            and self.callback is None
+        )
+
+    @property
     def twin(self) -> Twin:
         """What to do if there is such a job already."""
         if self.if_exists is UNSET:

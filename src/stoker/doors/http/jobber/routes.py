@@ -9,13 +9,13 @@ from uuid import NAMESPACE_OID, uuid4, uuid5
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from stoker.desk import Twin
+from stoker.desk import Placement, Twin
 from stoker.desk.clerk import Decision
 from stoker.desk.workers import survey_workers
 from stoker.doors.forms import WorkerForm, worker_form
 from stoker.doors.http.answers import Answer, told
 from stoker.doors.http.callbacks import with_callback
-from stoker.doors.http.endpoint import Call, Handler, Operation
+from stoker.doors.http.endpoint import Call, Handler, Operation, Short
 from stoker.doors.http.register import Scope
 from stoker.errors import BadInput, Duplicate, NotFound, StokerError
 from stoker.kernel.byhand import Facts
@@ -133,7 +133,7 @@ async def _queued(call: Call, offer: _Offer, said: str, member: str) -> str:
     kind = said.strip()
     if not kind:
         raise BadInput(f"`{member}` must not be empty: it says which workers the job is for")
-    job = _drafted(call, offer, kind)
+    job = _drafted(offer, kind, call.office.desk.store.now(), call.once)
     assert job.ref is not None
     try:
         if offer.callback is None:
@@ -146,16 +146,26 @@ async def _queued(call: Call, offer: _Offer, said: str, member: str) -> str:
     return job.ref
 
 
-def _drafted(call: Call, offer: _Offer, kind: str) -> Job:
+def _drafted(offer: _Offer, kind: str, now: int, once: str | None = None) -> Job:
     payload = b"null" if offer.payload is UNSET else bytes(offer.payload)
-    ref = uuid4() if call.once is None else uuid5(NAMESPACE_OID, call.once)
+    ref = uuid4() if once is None else uuid5(NAMESPACE_OID, once)
     due, policy = 0, POLICY
     if isinstance(offer, WalrusJob):
         later = offer.run_after_secs or offer.RunAfterSecs
-        due = call.office.desk.store.now() + later * 1_000_000 if later else 0
+        due = now + later * 1_000_000 if later else 0
         if offer.every is not None:
             policy = msgspec.structs.replace(POLICY, repeat=f"every {offer.every}")
     return Job(PREFIX + kind, kind, payload, due_at=due, policy=policy, ref=str(ref))
+
+
+def _plain(offer: JobberJob, now: int) -> Job | None:
+    kind = offer.type.strip()
+    return _drafted(offer, kind, now) if kind and offer.callback is None else None
+
+
+def _queued_as(job: Job, _: Placement) -> Answer:
+    assert job.ref is not None
+    return told(JobberId(job.ref), 201)
 
 
 # -- changing what nobody has begun --------------------------------------------------------
@@ -236,7 +246,12 @@ _STEER: tuple[Scope, ...] = ("enqueue", "operate")
 
 
 def _queueing(
-    path: str, handler: Handler, offer: type[_Offer], answers: Mapping[int, type], summary: str
+    path: str,
+    handler: Handler,
+    offer: type[_Offer],
+    answers: Mapping[int, type],
+    summary: str,
+    short: Short | None = None,
 ) -> Operation:
     return Operation(
         *("POST", path, handler, summary),
@@ -245,11 +260,15 @@ def _queueing(
         answers=answers,
         once=True,
         jobber=True,
+        short=short,
     )
 
 
 OPERATIONS = [
-    _queueing("/jobber/queue", jobber, JobberJob, {201: JobberId}, "Jobber: queue a job"),
+    _queueing(
+        *("/jobber/queue", jobber, JobberJob, {201: JobberId}, "Jobber: queue a job"),
+        short=Short(_plain, _queued_as),
+    ),
     _queueing(
         *("/jobs", source, SourceJob, {201: SourceId}),
         "Jobber, as its source has it: queue a job",
