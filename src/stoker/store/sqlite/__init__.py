@@ -128,16 +128,14 @@ class SqliteStore:
     # -- writing ---------------------------------------------------------------------------
 
     def transact(self, changes: Sequence[Change], claims: Sequence[Claim] = ()) -> Answer:
-        with self._writing() as connection:
-            tx = self._transaction(connection)
-            seal = connection.execute(SQL["seal"], (SEAL,)).get
+        with self._transaction() as tx:
+            seal = tx.connection.execute(SQL["seal"], (SEAL,)).get
             if seal is not None:
                 check_seal(seal, changes)
             receipts = commit_all(tx, changes)
             tx.books.lanes.settle()
             eased = set(tx.books.eased)
             grants = serve_all(tx, claims) if seal is None else [[] for _ in claims]
-            tx.books.close()
         done = [c for c, receipt in zip(changes, receipts, strict=True) if receipt.ok]
         rung = rings_of(done) | eased
         if rung:
@@ -145,10 +143,8 @@ class SqliteStore:
         return Answer(receipts, grants)
 
     def adopt(self, jobs: Sequence[Job]) -> None:
-        with self._writing() as connection:
-            tx = self._transaction(connection)
+        with self._transaction() as tx:
             adopt_all(tx, jobs)
-            tx.books.close()
 
     def commit_within(self, connection: object, change: Change) -> Receipt:
         with self.file.troubles(), borrowed(connection, self.file) as lent:
@@ -162,9 +158,16 @@ class SqliteStore:
     async def acommit_within(self, connection: object, change: Change) -> Receipt:
         return self.commit_within(connection, change)
 
-    def _transaction(self, connection: Connection) -> Transaction:
-        read_job, policies = self._read_job, self._policies
-        return Transaction(connection, read_job, policies, self._read_settings, self.now())
+    @contextmanager
+    def _transaction(self) -> Iterator[Transaction]:
+        with self._writing() as connection:
+            known = (self._read_job, self._policies, self._read_settings)
+            tx = Transaction(connection, *known, self.now())
+            try:
+                yield tx
+                tx.books.close()
+            finally:
+                tx.let_go()
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:

@@ -14,7 +14,7 @@ import msgspec
 
 from stoker.kernel.admission import of_key, of_task
 from stoker.kernel.job import REPLY_PREFIX, Job, State
-from stoker.kernel.queue import Order, QueueSettings
+from stoker.kernel.queue import DEFAULTS, Order, QueueSettings
 from stoker.store.files import statements
 from stoker.store.sqlite.lanes import Lanes
 from stoker.store.sqlite.library import Connection
@@ -63,6 +63,11 @@ class Books:
             row = self._connection.execute(_SQL["queue_by_name"], (name,)).get
             return None if row is None else self._open(row)
         return self._by_name[name]
+
+    def settings(self, name: str) -> QueueSettings:
+        """The settings of a queue, whether there is such a queue or not."""
+        book = self.known(name)
+        return DEFAULTS if book is None else book.settings
 
     def _open(self, row: tuple[Any, ...]) -> QueueBook:
         book = self._by_name[row[1]] = QueueBook(row, self._read_settings(row[2]))

@@ -11,7 +11,7 @@ from heapq import merge
 from itertools import chain, islice, starmap
 from typing import NamedTuple, cast
 
-from stoker.kernel.queue import DEFAULTS, Order, QueueSettings
+from stoker.kernel.queue import Order
 from stoker.kernel.turns import Party, Turns
 from stoker.store.choosing import AnyLine, Line, choose, ordering
 from stoker.store.files import statements
@@ -49,7 +49,7 @@ class Entrances:
         self._tx = tx
         self._books = [book for book in books if book.counts[0] and not book.settings.paused]
         self._wanted = wanted
-        self._turnstiles = Turnstiles(self._settings, _Ledger(tx.books, wanted), tx.now)
+        self._turnstiles = Turnstiles(tx.books.settings, _Ledger(tx.books, wanted), tx.now)
         self._lines: list[AnyLine[Candidate]] = []
         self._walks: list[tuple[_Lanes, LanedLine[Candidate]]] = []
         self._chosen: list[Candidate] = []
@@ -65,14 +65,10 @@ class Entrances:
     def _with_care(self) -> list[Candidate]:
         for book in self._books:
             within = book.settings.within
-            if within is None or not self._settings(within).paused:
+            if within is None or not self._tx.books.settings(within).paused:
                 self._open(book)
         self._chosen = choose(self._lines, self._wanted)
         return self._chosen
-
-    def _settings(self, queue: str) -> QueueSettings:
-        book = self._tx.books.known(queue)
-        return DEFAULTS if book is None else book.settings
 
     def _open(self, book: QueueBook) -> None:
         lanes, settings = _Lanes(self._tx, book, self._wanted), book.settings
@@ -132,9 +128,8 @@ def _place(row: Row) -> tuple[int, int, int]:
 
 def _plain_line(tx: Transaction, book: QueueBook, limit: int) -> Iterator[Row]:
     """The due jobs of a queue in which nobody needs care."""
-    run = tx.connection.execute
     for bucket in _buckets(tx, "next_bucket", book.id):
-        yield from run(SQL["due_in_bucket"], (book.id, bucket, tx.now, limit))
+        yield from tx.rows(SQL["due_in_bucket"], (book.id, bucket, tx.now, limit))
 
 
 def _buckets(tx: Transaction, sql: str, queue: int, *lane: str) -> Iterator[int]:
@@ -184,7 +179,7 @@ class _Lanes:
     def _heads(self, kind: str, bucket: int) -> Iterator[Candidate]:
         if self.book.settings.fair:
             self._tx.books.lanes.level(self.book, kind, bucket)
-        heads = self._run(SQL["heads"], (self.book.id, kind, bucket, self._tx.now))
+        heads = self._tx.rows(SQL["heads"], (self.book.id, kind, bucket, self._tx.now))
         for head in map(Candidate._make, heads):
             self._reached[head.key] = cast("int", head.turn)
             yield head
@@ -216,7 +211,7 @@ class _Lanes:
             count *= 4
 
     def _rows(self, sql: str, values: Row) -> Iterator[Candidate]:
-        return starmap(Candidate, self._run(SQL[sql], values))
+        return starmap(Candidate, self._tx.rows(SQL[sql], values))
 
     def _lines(self, lines: Iterable[Iterator[Candidate]]) -> list[Iterator[Candidate]]:
         """One behind the other where that is the queue's order, else side by side."""

@@ -28,6 +28,9 @@ class Cursor(Protocol):
     def __iter__(self) -> Iterator[Any]:
         """The rows one by one."""
 
+    def close(self) -> None:
+        """Ask for no more."""
+
 
 class Connection(Protocol):
     """A connection to a file. No transaction begins unless it is told to."""

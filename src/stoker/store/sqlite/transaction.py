@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from stoker.store.sqlite.books import Books
-from stoker.store.sqlite.library import Connection
+from stoker.store.sqlite.library import Connection, Cursor
 from stoker.store.sqlite.policies import Policies
 from stoker.store.sqlite.queue_book import SettingsReader
 from stoker.store.sqlite.reader import JobReader
+from stoker.store.sqlite.rows import Row
 
 
 class Transaction:
@@ -25,3 +26,16 @@ class Transaction:
         self.policies = policies
         self.books = Books(connection, read_settings, now)
         self.now = now
+        self._reading: list[Cursor] = []
+
+    def rows(self, sql: str, values: Row) -> Cursor:
+        """Rows that need not be read to their end."""
+        cursor = self.connection.execute(sql, values)
+        self._reading.append(cursor)
+        return cursor
+
+    def let_go(self) -> None:
+        """Read no more. A statement that is left open keeps the transaction from ending: what its
+        connection reads from then on is of that moment, and it can write no more."""
+        for cursor in self._reading:
+            cursor.close()
