@@ -32,16 +32,21 @@ def claim(token: int) -> Claim:
 class EchoStore:
     """Answers with what it was asked, and lets a test hold its first commit up."""
 
-    def __init__(self, fault: Callable[[Sequence[Change]], None] = lambda changes: None) -> None:
+    def __init__(
+        self,
+        fault: Callable[[Sequence[Change]], None] = lambda changes: None,
+        abreast: int = 1,
+    ) -> None:
+        self.abreast = abreast
         self.calls: list[tuple[int, int]] = []
         self.fault = fault
-        self.entered = threading.Event()
+        self.entered = threading.Semaphore(0)
         self.go_on = threading.Event()
         self.go_on.set()
 
     def transact(self, changes: Sequence[Change], claims: Sequence[Claim] = ()) -> Answer:
         self.calls.append((len(changes), len(claims)))
-        self.entered.set()
+        self.entered.release()
         assert self.go_on.wait(PATIENCE)
         self.fault(changes)
         receipts = [Receipt(ids=tuple(job.id for job in each.inserts)) for each in changes]
@@ -80,7 +85,7 @@ class Crowd:
         """The first caller commits alone; the others gather behind it, then all go on."""
         self.store.go_on.clear()
         first = self.pool.submit(self.coalescer.transact, [change(0)])
-        assert self.store.entered.wait(PATIENCE)
+        assert self.store.entered.acquire(timeout=PATIENCE)
         rest = [self.call(changes, claims) for changes, claims in wishes]
         self.store.go_on.set()
         assert ids(first.result(PATIENCE)) == [(0,)]
@@ -130,6 +135,21 @@ def test_a_commit_does_not_grow_without_bounds() -> None:
     calls = Crowd(store).gather([(many, ())] * 5)
     assert [len(call.result(PATIENCE).receipts) for call in calls] == [400] * 5
     assert [size for size, _ in store.calls] == [1, 1200, 800]
+
+
+def test_as_many_lead_as_the_store_serves_abreast() -> None:
+    store = EchoStore(abreast=3)
+    crowd = Crowd(store)
+    store.go_on.clear()
+    leaders = [crowd.pool.submit(crowd.coalescer.transact, [change(n)]) for n in range(3)]
+    assert all(store.entered.acquire(timeout=PATIENCE) for _ in leaders)
+    others = [crowd.call([change(n)]) for n in range(3, 10)]
+    store.go_on.set()
+    answers = [ids(call.result(PATIENCE)) for call in (*leaders, *others)]
+    assert answers == [[(n,)] for n in range(10)]
+    assert sum(size for size, _ in store.calls) == 10
+    assert len(store.calls) < 10
+    assert ids(crowd.coalescer.transact([change(11)])) == [(11,)]
 
 
 def poisonous(changes: Sequence[Change]) -> None:

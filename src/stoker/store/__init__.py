@@ -144,6 +144,11 @@ class Store(Protocol):
     def bell(self) -> Bell:
         """Wake-ups for those who wait for work."""
 
+    @property
+    def abreast(self) -> int:
+        """How many calls of one process are worth having under way at once: one where they would
+        only wait for each other, more where somebody else does the work."""
+
     def now(self) -> int:
         """The engine's clock, in UTC microseconds; leases and due times go by it alone."""
 

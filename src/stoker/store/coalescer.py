@@ -1,7 +1,7 @@
 """Many callers, one commit: whoever comes first commits for all who wait behind.
 
-Without contention a call goes straight through. Under load the callers that gather while one
-commit is on its way to the disk share the next one, so that durability is paid for once.
+Without contention a call goes straight through. Under load the callers that gather while commits
+are on their way to the disk share the next one, so that durability is paid for once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class _Call:
 class Coalescer:
     """Stands before a store and gathers calls of `transact` from many threads.
 
-    One caller at a time leads: it commits for all who wait and then lets the next one lead.
+    As many callers lead at a time as the store serves abreast: each commits for all who wait and
+    then lets the next one lead.
     """
 
     def __init__(self, store: Store) -> None:
@@ -61,20 +62,22 @@ class Coalescer:
 
     def _begin(self) -> None:
         self._state = threading.Lock()
-        self._led = False
+        self._leaders = 0
         self._waiting: deque[_Call] = deque()
 
     def transact(self, changes: Sequence[Change], claims: Sequence[Claim] = ()) -> Answer:
         """As `Store.transact`, perhaps in the company of others."""
         with self._state:
-            alone, self._led = not self._led, True
-            if not alone:
+            alone = self._leaders < self._store.abreast
+            if alone:
+                self._leaders += 1
+            else:
                 call = _Call(changes, claims)
                 self._waiting.append(call)
         return self._go_alone(changes, claims) if alone else self._go_along(call)
 
     def _go_alone(self, changes: Sequence[Change], claims: Sequence[Claim]) -> Answer:
-        """Nobody leads, so nobody waits either: the call goes straight through."""
+        """A leader is missing, so nobody waits: the call goes straight through."""
         try:
             return self._store.transact(changes, claims)
         finally:
@@ -104,7 +107,7 @@ class Coalescer:
 
     def _lead(self, own: _Call) -> None:
         with self._state:
-            calls = self._gather()
+            calls = self._gather(own)
         try:
             self._serve(calls)
         finally:
@@ -116,13 +119,15 @@ class Coalescer:
 
     def _pass_on(self) -> None:
         """Let the next one lead, if anybody waits."""
-        self._led = bool(self._waiting)
-        if self._led:
-            self._waiting[0].leads = True
-            self._waiting[0].wake()
+        if self._waiting:
+            call = self._waiting.popleft()
+            call.leads = True
+            call.wake()
+        else:
+            self._leaders -= 1
 
-    def _gather(self) -> list[_Call]:
-        calls, size = [], 0
+    def _gather(self, own: _Call) -> list[_Call]:
+        calls, size = [own], len(own.changes) + 1
         while self._waiting and size < _MOST_CHANGES:
             calls.append(self._waiting.popleft())
             size += len(calls[-1].changes) + 1

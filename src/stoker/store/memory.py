@@ -58,6 +58,8 @@ _REPLACE = msgspec.structs.replace
 class MemoryStore:
     """Jobs in dictionaries, behind one lock."""
 
+    abreast = 1
+
     def __init__(self, clock: Clock = wall_clock) -> None:
         self.now = clock
         self.bell = LocalBell()

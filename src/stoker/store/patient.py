@@ -16,7 +16,11 @@ from stoker.store import Store
 Pause = Callable[[StoreError, int], None]
 """Waits after so many failures in a row; raises the error when the patience is at an end."""
 
-_VERBS = frozenset(name for name in vars(Store) if not name.startswith("_")) - {"bell", "close"}
+_VERBS = frozenset(
+    name
+    for name, verb in vars(Store).items()
+    if not name.startswith("_") and not isinstance(verb, property)
+) - {"close"}
 
 
 def patient(store: Store, pause: Pause) -> Store:

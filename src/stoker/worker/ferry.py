@@ -1,7 +1,8 @@
 """The ferry: carries outcomes to the desk and brings the next jobs back, both in one trip.
 
 It is the worker's only way to the store. While a trip is on its way to the disk outcomes gather,
-so batches grow with the load by themselves. How many jobs are fetched ahead follows the rate at
+so batches grow with the load by themselves. Where a server does the work a tender goes along, so
+that neither waits for the other. How many jobs are fetched ahead follows the rate at
 which they are done: enough to keep the crews busy during a trip, never more than a moment's work,
 so that no job waits here while another worker is idle.
 """
@@ -12,8 +13,9 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import NamedTuple
 
 from stoker.desk import Desk
 from stoker.errors import BadInput, Contended, LeaseLost, SessionLost, StokerError
@@ -30,6 +32,7 @@ from stoker.worker.doormen import KEPT_FOR, Lobby
 from stoker.worker.heart import Heart
 from stoker.worker.performing import PUT_OFF
 from stoker.worker.tasks import Definition, Tasks
+from stoker.worker.tender import Tender
 
 logger = logging.getLogger("stoker.worker")
 
@@ -74,8 +77,11 @@ class Ferry:
         self._woken = False
         self._asleep = False
         self._asked_at = 0
-        self._full = False
-        """Has the last trip brought all that was asked for? Then there may be more."""
+        self._awaited = 0
+        """Jobs that trips under way have asked for."""
+        self._missed = False
+        """Has a trip of the tender's not come back?"""
+        self._tender = Tender(self._second_trip) if desk.store.abreast > 1 else None
         self._due_at: int | None = 0
         """When the next job falls due, as far as was heard. A moment that is past says nothing."""
         self._stopping = False
@@ -134,23 +140,27 @@ class Ferry:
         assert self._ear is not None
         with closing(self._ear) as ear:
             self._go_back_and_forth(ear)
+        if self._tender is not None:
+            self._tender.close()
 
     def _go_back_and_forth(self, ear: Listener) -> None:
         troubles = 0
         while not self._stopping or self._outbox or self.lobby.pending:
             try:
-                if troubles and self.accepting:
-                    self._adopt()
+                if troubles or self._missed:
+                    self._look_for_strays()
                 self._hear(ear.wait(0))
                 self._woken = False  # whatever was rung for until now, this trip will find
-                granted = self._trip()
+                brought = self._trip()
                 troubles = 0
                 if self._stopping:
-                    continue
-                if not granted:
+                    self._go_alone()  # what the tender brings now goes back with the next trip
+                elif not brought.any:
                     self._sleep(ear)
-                elif not self._full:
+                elif not brought.full:
                     self._rest(ear, _BREATH_SECONDS)
+                elif self._tender is not None:
+                    self._tender.call()
             except Exception as error:  # noqa: BLE001 - whatever it is, the worker goes on
                 pause = _TROUBLE_PAUSES[min(troubles, len(_TROUBLE_PAUSES) - 1)]
                 logger.warning("the store is in trouble, trying again in %g s: %s", pause, error)
@@ -170,8 +180,12 @@ class Ferry:
             self._woken = True
             self._due_at = 0
 
-    def _adopt(self) -> None:
+    def _look_for_strays(self) -> None:
         """What is ours by the books and not in our hands: the answer to a claim was lost."""
+        self._go_alone()
+        self._missed = False
+        if not self.accepting:
+            return
         ours = Filter(states=(State.RUNNING,), session=self._heart.session, limit=_MOST_IN_HAND)
         held = self._desk.store.find(ours)
         with self._lock:
@@ -180,42 +194,70 @@ class Ferry:
         strays = [job for job in held if job.token not in known]
         self._hand_out(self._desk.dispatch.granted(strays))
 
-    def _trip(self) -> bool:
-        """One trip; did it bring anything? Then there may be more."""
-        cargo = [self._outbox.popleft() for _ in range(len(self._outbox))]
-        told = [(job, outcome) for job, outcome in cargo if outcome is not None]
-        try:
-            granted = self._exchange(told)
-        except Exception:
-            self._outbox.extendleft(reversed(cargo))
-            raise
-        self.finished += len(cargo)
-        self._pace.count(sum(not isinstance(outcome, Released) for _, outcome in cargo))
-        self._hand_out(granted)
-        if granted:
+    def _go_alone(self) -> None:
+        if self._tender is not None:
+            self._tender.recall()
+
+    def _trip(self) -> _Brought:
+        """There and back, and what was ruled in the lobby is done."""
+        self._asked_at = self._desk.store.now()
+        brought = self._carry()
+        if brought.any:
             self._due_at = 0  # a rate may have been used up
-        self.lobby.wake({job.queue for job, _ in cargo})
         admitted = self.lobby.carry_out(self._heart.session, accepting=self.accepting)
         self._hand_out(admitted)
-        return bool(granted or admitted)
+        return _Brought(brought.any or bool(admitted), brought.full)
 
-    def _room(self) -> int:
+    def _second_trip(self) -> bool:
+        try:
+            return self._carry().full
+        except Exception:  # noqa: BLE001 - the ferry meets with the same trouble, and tells of it
+            self._missed = True
+            self.wake()
+            return False
+
+    def _carry(self) -> _Brought:
+        """Take all outcomes there, and hand out what comes back."""
+        cargo = [self._outbox.popleft() for _ in range(len(self._outbox))]
+        told = [(job, outcome) for job, outcome in cargo if outcome is not None]
+        with self._asking() as room:
+            try:
+                granted = self._exchange(told, room)
+            except Exception:
+                self._outbox.extendleft(reversed(cargo))
+                raise
+            self._hand_out(granted)
+        with self._lock:
+            self.finished += len(cargo)
+            self._pace.count(sum(not isinstance(outcome, Released) for _, outcome in cargo))
+        self.lobby.wake({job.queue for job, _ in cargo})
+        return _Brought(bool(granted), full=bool(room) and len(granted) == room)
+
+    @contextmanager
+    def _asking(self) -> Iterator[int]:
+        """Ask for as many jobs as there is room for; nobody else may until they are here."""
+        kept = self.lobby.kept
+        with self._lock:
+            room = self._room(kept)
+            self._awaited += room
+        try:
+            yield room
+        finally:
+            with self._lock:
+                self._awaited -= room
+
+    def _room(self, kept: int) -> int:
         if not self.accepting or self._stopping:
             return 0
         wanted = self._concurrency + self._pace.ahead()
-        return max(0, min(wanted - len(self.in_hand) - self.lobby.kept, 1000))
+        return max(0, min(wanted - len(self.in_hand) - self._awaited - kept, 1000))
 
     def _free(self) -> int:
         """How many jobs more could run at once."""
         return self._concurrency - len(self.in_hand) if self.accepting else 0
 
-    def _exchange(self, told: list[tuple[Job, Outcome]]) -> list[Job]:
-        room, session = self._room(), self._heart.session
-        self._full = False
-        if not room and not told:
-            return []
-        desk = self._desk
-        self._asked_at = desk.store.now()
+    def _exchange(self, told: list[tuple[Job, Outcome]], room: int) -> list[Job]:
+        desk, session = self._desk, self._heart.session
         claims = [desk.dispatch.request(self._queues, room, session=session)] if room else []
         claims = [claim for claim in claims if claim.queues]
         if not claims and not told:
@@ -226,7 +268,6 @@ class Ferry:
                 self._refused(job, outcome, result)
         if not grants:
             return []
-        self._full = len(grants[0] or ()) == room
         try:
             return desk.dispatch.granted(grants[0])
         except SessionLost:
@@ -308,8 +349,9 @@ class Ferry:
     def _sleep_seconds(self) -> float:
         if self._is_crowded():
             return 2 * _AHEAD_SECONDS
-        if not self._room():
-            return KEPT_FOR if self.lobby.kept else _LONGEST_SLEEP
+        kept = self.lobby.kept
+        if not self._room(kept):
+            return KEPT_FOR if kept else _LONGEST_SLEEP
         due_at, now = self._next_due(), self._desk.store.now()
         if due_at is None:
             return _LONGEST_SLEEP
@@ -321,6 +363,13 @@ class Ferry:
         if self._due_at is not None and self._due_at <= self._desk.store.now():
             self._due_at = self._desk.dispatch.next_due(self._queues, after=self._asked_at)
         return self._due_at
+
+
+class _Brought(NamedTuple):
+    """What a trip brought: anything at all? And all that was asked for? Then there may be more."""
+
+    any: bool
+    full: bool
 
 
 class _Pace:

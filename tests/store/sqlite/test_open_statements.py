@@ -1,5 +1,5 @@
-"""Statements that are not read to their end must not outlive their transaction: its connection would
-go on to see that moment, and could never write again once others have."""
+"""Statements that are not read to their end must not outlive their transaction: its connection
+would go on to see that moment, and could never write again once others have."""
 
 from __future__ import annotations
 

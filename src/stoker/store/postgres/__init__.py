@@ -50,6 +50,8 @@ class PostgresStore:
     >>> store = PostgresStore("postgresql://localhost/shop")          # doctest: +SKIP
     """
 
+    abreast = 2
+
     def __init__(self, url: str, *, clock: Clock | None = None, connections: int = 8) -> None:
         self.address = read_url(url)
         self._adapters = adapters()

@@ -56,6 +56,8 @@ class RedisStore:
     >>> store = RedisStore("redis://localhost/0")          # doctest: +SKIP
     """
 
+    abreast = 2
+
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
         self.options = read_options(url)
         self.now = ServerClock(clock)

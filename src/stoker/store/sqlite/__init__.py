@@ -54,6 +54,8 @@ class SqliteStore:
     >>> store = SqliteStore("jobs.db")          # doctest: +SKIP
     """
 
+    abreast = 1
+
     def __init__(
         self,
         path: str | os.PathLike[str],

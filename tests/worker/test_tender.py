@@ -1,0 +1,105 @@
+"""The second boat: it goes along under load, and loses nothing when it goes down."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from typing import cast
+
+import pytest
+
+from stoker import Desk, Stoker
+from stoker.errors import StoreUnavailable
+from stoker.kernel.change import Change
+from stoker.kernel.job import State
+from stoker.store import Answer, Claim, Store
+from stoker.worker.tender import Tender
+from tests.worker.conftest import Hire
+from tests.worker.trouble import TroubledStore
+from tests.worker.waiting import until
+
+PATIENCE = 30.0
+JOBS = 2000
+
+
+def test_it_goes_on_while_trips_are_worth_it_and_again_when_it_is_called() -> None:
+    trips, home = list[int](), threading.Semaphore(0)
+
+    def trip() -> bool:
+        trips.append(len(trips))
+        if len(trips) % 3 == 0:
+            home.release()
+        return len(trips) % 3 != 0
+
+    tender = Tender(trip)
+    for calls in (1, 2):
+        tender.call()
+        assert home.acquire(timeout=PATIENCE)
+        tender.recall()
+        assert len(trips) == 3 * calls
+    tender.close()
+
+
+def test_a_trip_under_way_is_waited_for_when_it_is_recalled() -> None:
+    out, back = threading.Event(), threading.Event()
+
+    def trip() -> bool:
+        out.set()
+        assert back.wait(PATIENCE)
+        return True
+
+    tender = Tender(trip)
+    tender.call()
+    assert out.wait(PATIENCE)
+    recalled = threading.Thread(target=tender.recall)
+    recalled.start()
+    assert recalled.is_alive()
+    back.set()
+    recalled.join(PATIENCE)
+    assert not recalled.is_alive()
+    tender.close()
+
+
+class WideStore(TroubledStore):
+    """Serves two calls at a time, and loses now and then what it answers to the tender."""
+
+    abreast = 2
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.by_tender = 0
+        self.lost = 0
+
+    def transact(self, changes: Sequence[Change], claims: Sequence[Claim] = ()) -> Answer:
+        answer = super().transact(changes, claims)
+        if threading.current_thread().name == "stoker-tender":
+            self.by_tender += 1
+            if self.by_tender % 3 == 0:
+                self.lost += 1
+                raise StoreUnavailable("the line went dead")
+        return answer
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_every_job_is_done_once_whatever_is_lost(app: Stoker, hire: Hire, *, sync: bool) -> None:
+    store = WideStore(app.desk.store)
+    app.sit_at(Desk(cast("Store", store)))
+    ran: Counter[int] = Counter()
+
+    def count(number: int) -> None:
+        ran[number] += 1
+
+    async def acount(number: int) -> None:
+        ran[number] += 1
+
+    work = app.task(name="work")(count if sync else acount)
+    enqueued, number = list(range(JOBS)), 0
+    worker = hire(chores=False)
+    while store.lost < 3:  # how often it goes along is a matter of load
+        calls = [work.call(number + each) for each in enqueued]
+        jobs = app.enqueue_many(calls)
+        number += JOBS
+        until(lambda: worker.finished >= number)  # noqa: B023 - it is asked at once
+        assert {job.state for job in jobs} == {State.FINISHED}
+    assert ran == Counter(range(number))
