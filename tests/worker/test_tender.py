@@ -90,10 +90,10 @@ def test_every_job_is_done_once_whatever_is_lost(app: Stoker, hire: Hire, *, syn
     def count(number: int) -> None:
         ran[number] += 1
 
-    async def acount(number: int) -> None:
+    async def count_async(number: int) -> None:
         ran[number] += 1
 
-    work = app.task(name="work")(count if sync else acount)
+    work = app.task(name="work")(count if sync else count_async)
     enqueued, number = list(range(JOBS)), 0
     worker = hire(chores=False)
     while store.lost < 3:  # how often it goes along is a matter of load
