@@ -39,7 +39,7 @@ HOT = {
         f"{OPEN_HEADS} AND bucket=?)",
         BY_ID,
         "SEARCH next USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
-        "CORRELATED SCALAR SUBQUERY 2",
+        "CORRELATED SCALAR SUBQUERY 1",
         f"{IN_LANE} AND due_at>?)".replace("job USING", "behind USING COVERING"),
     ],
     "job": [BY_ID],
@@ -59,9 +59,11 @@ HOT = {
     "served": ["SEARCH served USING PRIMARY KEY (queue=? AND party=?)"],
     "members": ["SEARCH queue USING INDEX queue_within (within=?)"],
     "write_head": ["SEARCH job USING COVERING INDEX job_laned (queue=? AND lane=? AND bucket=?)"],
-    "open_lane": ["SEARCH head USING PRIMARY KEY (queue=? AND lane=?)"],
+    "open_lane": ["SEARCH head USING INDEX head_shut (queue=? AND lane=?)"],
     "wake_lanes": ["SEARCH head USING INDEX head_asleep (queue=? AND wakes_at<?)"],
-    "write_turn": ["SEARCH head USING PRIMARY KEY (queue=? AND lane=?)"],
+    "write_turn": ["SEARCH head USING INDEX sqlite_autoindex_head_1 (queue=? AND lane=?)"],
+    "move_head": ["SEARCH head USING INTEGER PRIMARY KEY (rowid=?)"],
+    "drop_empty": ["SEARCH head USING INTEGER PRIMARY KEY (rowid=?)"],
     "level_turns": [
         "SEARCH head USING INDEX head_open (queue=? AND kind=? AND bucket=? AND turn<?)"
     ],

@@ -42,7 +42,7 @@ BARE_COLUMNS = (
 
 class Candidate(NamedTuple):
     """A queued job that may be next, read as BARE_COLUMNS; if it was read as the head of a lane,
-    with its turn, and with the one behind it, who may be nobody or not due."""
+    with the head's number, its turn, and the one behind it, who may be nobody or not due."""
 
     id: int
     rank: int
@@ -57,7 +57,8 @@ class Candidate(NamedTuple):
     created_at: int
     scheduled_at: int
     bare: int
-    turn: int | None = None
+    head: int | None = None
+    turn: int = 0
     next_id: int | None = None
     next_rank: int = 0
     next_due: int = 0

@@ -114,6 +114,7 @@ CREATE UNIQUE INDEX job_ref ON job (ref) WHERE ref IS NOT NULL;
 -- due sleep in the same way. In a fair queue turn is how far the key has been served, and at least
 -- how far the queue's clock was when somebody last looked; elsewhere it is 0.
 CREATE TABLE head (
+    id       INTEGER PRIMARY KEY,
     queue    INTEGER NOT NULL,
     lane     TEXT    NOT NULL,
     bucket   INTEGER NOT NULL,
@@ -124,8 +125,8 @@ CREATE TABLE head (
     job      INTEGER NOT NULL,
     shut     INTEGER NOT NULL DEFAULT 0,
     wakes_at INTEGER,
-    PRIMARY KEY (queue, lane, bucket)
-) STRICT, WITHOUT ROWID;
+    UNIQUE (queue, lane, bucket)
+) STRICT;
 CREATE INDEX head_open ON head (queue, kind, bucket, turn, due_at, second, job) WHERE shut = 0;
 CREATE INDEX head_asleep ON head (queue, wakes_at) WHERE wakes_at IS NOT NULL;
 CREATE INDEX head_shut ON head (queue, lane) WHERE shut = 1;

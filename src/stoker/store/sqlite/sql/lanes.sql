@@ -28,13 +28,11 @@ ON CONFLICT DO UPDATE SET due_at = excluded.due_at, second = excluded.second, jo
 WHERE (excluded.due_at, excluded.second, excluded.job) < (due_at, second, job)
 
 -- name: move_head
--- The head of an open lane was taken, and it is known who is next. All of the lane has a new turn.
-UPDATE head SET turn = ?4, due_at = iif(bucket = ?3, ?5, due_at),
-    second = iif(bucket = ?3, ?6, second), job = iif(bucket = ?3, ?7, job)
-WHERE queue = ?1 AND lane = ?2
+-- The head of an open lane was taken, and it is known who is next.
+UPDATE head SET turn = ?2, due_at = ?3, second = ?4, job = ?5 WHERE id = ?1
 
 -- name: drop_empty
-DELETE FROM head WHERE queue = ?1 AND lane = ?2 AND bucket = ?3
+DELETE FROM head WHERE id = ?1
 
 -- name: any_shut
 SELECT 1 FROM head WHERE queue = ?1 AND shut = 1 LIMIT 1
@@ -74,7 +72,7 @@ INSERT INTO served (queue, party, turn) VALUES (?1, ?2, ?3)
 ON CONFLICT DO UPDATE SET turn = excluded.turn
 
 -- name: write_turn
-UPDATE head SET turn = ?3 WHERE queue = ?1 AND lane = ?2
+UPDATE head SET turn = ?3 WHERE queue = ?1 AND lane = ?2 AND turn <> ?3
 
 -- name: write_clock
 UPDATE queue SET clock = ?2 WHERE id = ?1
