@@ -103,7 +103,7 @@ class Lives:
 
     steps: Sequence[str] = ()
     """What may happen, by name, the likelier the oftener."""
-    batches = (1, 1, 2, 4)
+    batches: Sequence[int] = (1, 1, 2, 4)
     """How many jobs come at once."""
 
     def __init__(self, chooser: Chooser, clock: VirtualClock, *stores: Store) -> None:

@@ -5,6 +5,8 @@ Engines have short ways for such queues, which lives among all settings hardly e
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from stoker.kernel.job import Job
@@ -43,7 +45,10 @@ class TenantLives(Lives):
     def _draft(self) -> Job:
         draft = super()._draft()
         queue = self.pick(QUEUES)
-        usual = {"key": self.pick(TENANTS), "weight": self.pick((1000, 1000, 1000, 500, 2000))}
+        usual: dict[str, Any] = {
+            "key": self.pick(TENANTS),
+            "weight": self.pick((1000, 1000, 1000, 500, 2000)),
+        }
         if queue == RANKLESS and not draft.due_at:
             usual["rank"] = 0
         usual.pop(self.pick((*[""] * SELDOM, "key", "weight", "rank")), None)
@@ -56,7 +61,10 @@ class TenantLives(Lives):
         """So that there is room again."""
         held = [job for job in self.jobs() if job.token is not None]
         for job in held[: self.pick((2, 4))]:
-            self.both(lambda desk, job=job: desk.report.finish(job))
+            self._finish(job)
+
+    def _finish(self, job: Job) -> None:
+        self.both(lambda desk: desk.report.finish(job))
 
     def configure(self) -> None:
         self._configure(self.pick(QUEUES))

@@ -153,14 +153,15 @@ MUTANTS = {
     "turning the order forgets the lanes": Mutant(
         "lanes.py", 'run(_SQL["drop_heads"], (book.id,))', "return"
     ),
-    "a key without room is given another place": _among_tenants(
-        "if self._limits_keys and not self._finds_room(row):", "if not self._finds_room(row) and 0:"
-    ),
+    "a key without room is given another place": _among_tenants("if left < 0:", "if 0:"),
     "a key has as much room as before when it has taken some": _among_tenants(
-        "used + weight if has_room else used", "used"
+        "self._left[key] = left\n", "pass\n"
+    ),
+    "a job that is too heavy for its key never runs": _among_tenants(
+        "if used else max(capacity, weight)", ""
     ),
     "all heads come before those behind them": _among_tenants(
-        "while waiting and waiting[0] < place:", "while waiting and waiting[0] < ():"
+        "if waiting and waiting[0] < place:", "if 0:"
     ),
     "those behind heads are not looked at": _among_tenants(
         "            self._look_behind(turn, row, rest)\n", "            pass\n"
@@ -169,7 +170,7 @@ MUTANTS = {
         "if head[_KEY] in self._searched:", "if 0:"
     ),
     "a turn has no length": _among_tenants(
-        "turn += self._book.settings.turn_length(key, row[_WEIGHT])", "turn += 0"
+        "turn += self._book.settings.turn_length(key, weight)", "turn += 0"
     ),
     "the clock stands still while keys take turns": _among_tenants(
         "            self._clock = turn\n", ""
@@ -191,6 +192,15 @@ MUTANTS = {
     ),
     "other limits than those of keys are forgotten": Mutant(
         "seats.py", "return not others and", "return"
+    ),
+    "a key that has no job left forgets its turn": _among_tenants(
+        "lanes.remember(book, others, self._clock)", "lanes.remember(book, {}, self._clock)"
+    ),
+    "a key whose last job was taken away forgets its turn": Mutant(
+        "lanes.py", "_, _, turn in heads if turn]", "_, _, turn in heads if 0]", lives="tenants"
+    ),
+    "turns are forgotten when a queue is given other settings": Mutant(
+        "books.py", "self.lanes.keep_turns(book)", "pass", lives="tenants"
     ),
     "lanes keep the clock of a queue that is fair no more": Mutant(
         "queue_book.py", "self.clock if self.settings.fair else 0", "self.clock", lives="tenants"

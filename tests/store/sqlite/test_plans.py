@@ -57,6 +57,8 @@ HOT = {
     "queue_by_name": ["SEARCH queue USING INDEX sqlite_autoindex_queue_1 (name=?)"],
     "use": ["SEARCH use USING PRIMARY KEY (queue=? AND meter=?)"],
     "served": ["SEARCH served USING PRIMARY KEY (queue=? AND party=?)"],
+    "turn_of_lane": ["SEARCH head USING INDEX sqlite_autoindex_head_1 (queue=? AND lane=?)"],
+    "turns_of_lanes": ["SEARCH head USING INDEX sqlite_autoindex_head_1 (queue=?)"],
     "members": ["SEARCH queue USING INDEX queue_within (within=?)"],
     "write_head": ["SEARCH job USING COVERING INDEX job_laned (queue=? AND lane=? AND bucket=?)"],
     "open_lane": ["SEARCH head USING INDEX head_shut (queue=? AND lane=?)"],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stoker.kernel.job import Job
@@ -56,7 +58,7 @@ def test_both_ways_agree_with_the_reference(
 )
 def test_the_short_way_is_taken_where_keys_decide_alone(
     settings: QueueSettings,
-    facts: dict[str, object],
+    facts: dict[str, Any],
     store: SqliteStore,
     *,
     short: bool,

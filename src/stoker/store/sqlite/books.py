@@ -117,7 +117,8 @@ class Books:
             return
         moved = self.meters.moved(book.id)
         if settings.limits_keys:
-            _count_up(moved, [job.key and of_key(job.key) for job in jobs], units)
+            keys = [None if job.key is None else of_key(job.key) for job in jobs]
+            _count_up(moved, keys, units)
         if settings.tasks or settings.task_rates:
             tasks = [of_task(job.name) if settings.limits_task(job.name) else None for job in jobs]
             _count_up(moved, tasks, units)
@@ -146,6 +147,8 @@ class Books:
         book = self.queue(name)
         before = book.settings
         self.lanes.settle()
+        if before.fair:
+            self.lanes.keep_turns(book)
         book.settings = settings
         run = self._connection.execute
         text = _ENCODER.encode(settings).decode()

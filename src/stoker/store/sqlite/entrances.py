@@ -18,7 +18,7 @@ from stoker.store.sqlite.books import Books
 from stoker.store.sqlite.lane_view import SQL, LaneView, buckets
 from stoker.store.sqlite.queue_book import QueueBook
 from stoker.store.sqlite.rows import Candidate, Row
-from stoker.store.sqlite.seats import MANY, Seats, seats_in
+from stoker.store.sqlite.seats import Seats, seats_in
 from stoker.store.sqlite.transaction import Transaction
 from stoker.store.turnstiles import Turnstiles
 from stoker.store.walk import LanedLine
@@ -88,7 +88,7 @@ class _Ledger:
 
     def __init__(self, books: Books, wanted: int) -> None:
         self._books = books
-        self._many = MANY * wanted
+        self._wanted = wanted
 
     def used(self, queue: str, meter: str) -> int:
         book = self._books.known(queue)
@@ -96,7 +96,7 @@ class _Ledger:
         if not meter:
             return sum({**self._books.members(queue), queue: book.used}.values())
         meters = self._books.meters
-        meters.read_all(book.id, self._many)
+        meters.read_all(book.id, self._wanted)
         return meters.used(book.id, meter)
 
     def flow(self, queue: str, meter: str) -> str:

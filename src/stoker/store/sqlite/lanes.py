@@ -17,6 +17,8 @@ from stoker.store.files import statements
 from stoker.store.sqlite.library import Connection
 from stoker.store.sqlite.queue_book import QueueBook
 from stoker.store.sqlite.rows import (
+    HEAD_OF_CANDIDATE,
+    KEY_OF_CANDIDATE,
     Candidate,
     Row,
     key_of,
@@ -77,8 +79,11 @@ class Lanes:
     def settle(self) -> None:
         """Write the heads of lanes that moved, and open what an event may have made room for."""
         lost = sorted(self._lost.items(), key=_spot)
-        self._for_all("write_head", [(*self._head(spot, book), self._now) for spot, book in lost])
+        heads = [self._head(spot, book) for spot, book in lost]
+        self._for_all("write_head", [(*head, self._now) for head in heads])
         self._for_all("drop_head", [spot for spot, _ in lost])
+        turns = [(queue, _party(key_of(lane)), turn) for queue, lane, _, _, turn in heads if turn]
+        self._for_all("write_served", turns)  # there may be no head any more that knows it
         arrived = sorted((spot, at) for spot, at in self._arrived.items() if spot not in self._lost)
         rows = [(*self._head(spot, book), *place, self._now) for spot, (place, book) in arrived]
         self._for_all("join_lane", rows)
@@ -122,21 +127,27 @@ class Lanes:
         self.advance(book, [head for spot, head in heads.items() if spot not in self._lost], moved)
         self.write_turns(book, moved)
 
-    def advance(self, book: QueueBook, heads: Iterable[Row], turns: Mapping[Party, int]) -> None:
-        """Put the followers of heads that are gone into their places, where it is their turn."""
-        rows, gone, settings = [], [], book.settings
-        by_time = settings.order is Order.TIME_RANK
+    def advance(
+        self, book: QueueBook, heads: Iterable[Row], turns: Mapping[Party, int]
+    ) -> set[Party]:
+        """Put the followers of heads that are gone into their places, where it is their turn. The
+        keys of those lanes; the others have no head now, or one that is looked up later."""
+        rows, gone, keys = [], [], set()
+        by_time = book.settings.order is Order.TIME_RANK
         for row in heads:
-            *_, head, _, next_id, next_rank, next_due = row
+            head, _, next_id, next_rank, next_due = row[HEAD_OF_CANDIDATE:]
             if next_id is None:
                 gone.append((head,))
             elif next_due > self._now:
                 self.lose(book, row)
             else:
-                turn = turns[row[4]] if turns else 0
+                key = row[KEY_OF_CANDIDATE]
+                keys.add(key)
+                turn = turns[key] if turns else 0
                 rows.append((head, turn, next_due, next_rank if by_time else 0, next_id))
         self._for_all("move_head", rows)
         self._for_all("drop_empty", gone)
+        return keys
 
     def lose(self, book: QueueBook, row: Row) -> None:
         """A lane's head, read as a `Candidate`, is gone, and somebody unknown follows."""
@@ -169,17 +180,26 @@ class Lanes:
         self._connection.execute(_SQL["level_turns"], (book.id, kind, bucket, book.clock))
 
     def served(self, book: QueueBook, party: Party) -> int:
-        """How far a party has been served."""
-        found = self._connection.execute(_SQL["served"], (book.id, _party(party))).get or 0
-        return max(found, book.clock)
+        """How far a party has been served: as its heads know, or as was written down."""
+        ask, lanes = self._connection.execute, lanes_of(party, book.settings)
+        found = [ask(_SQL["turn_of_lane"], (book.id, lane)).get for lane in lanes]
+        found.append(ask(_SQL["served"], (book.id, _party(party))).get)
+        turns: list[int] = [turn for turn in found if turn is not None]
+        return max(book.clock, *turns, 0)
 
     def remember(self, book: QueueBook, moved: Mapping[Party, int], clock: int) -> None:
-        """How far everybody has been served."""
+        """How far parties have been served, those whose heads tell it apart."""
         self._for_all("write_served", [(book.id, _party(p), turn) for p, turn in moved.items()])
         if book.clock != clock:
             book.clock = clock
             self._connection.execute(_SQL["write_clock"], (book.id, book.clock))
             self._connection.execute(_SQL["forget_served"], (book.id, book.clock))
+
+    def keep_turns(self, book: QueueBook) -> None:
+        """Remember what heads know, since they may change."""
+        rows = self._connection.execute(_SQL["turns_of_lanes"], (book.id, book.clock)).fetchall()
+        turns = [(book.id, _party(key_of(lane)), turn) for lane, turn in rows]
+        self._for_all("write_served", turns)
 
     def write_turns(self, book: QueueBook, moved: Mapping[Party, int]) -> None:
         """Parties have been served so far, hence all their lanes."""

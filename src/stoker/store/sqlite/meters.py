@@ -5,19 +5,17 @@ What is held is read at most once and written at most once, whatever comes and g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
-
-import msgspec
 
 from stoker.kernel.admission import Turnstile
 from stoker.store.files import statements
 from stoker.store.sqlite.library import Connection
 
 _SQL = statements("stoker.store.sqlite.sql", "meters.sql")
-_USE = msgspec.json.Decoder(dict[str, int])
 _MANY = 10
-"""Meters that are worth reading for one."""
+"""Meters that are worth reading for the one that is asked for."""
 
 
 class Meters:
@@ -37,6 +35,14 @@ class Meters:
         """The units that are held now."""
         return self._read(queue, meter) + self.moved(queue).get(meter, 0)
 
+    def reading(self, queue: int, wanted: int) -> Callable[[str], int]:
+        """How to ask for the units held by so many of a queue's meters."""
+        self.read_all(queue, wanted)
+        if queue not in self._known_whole:
+            return partial(self.used, queue)
+        stored, moved = self._stored[queue].get, self.moved(queue).get
+        return lambda meter: stored(meter, 0) + moved(meter, 0)
+
     def _read(self, queue: int, meter: str) -> int:
         known = self._stored.setdefault(queue, {})
         stored = known.get(meter)
@@ -47,15 +53,14 @@ class Meters:
             known[meter] = stored
         return stored
 
-    def read_all(self, queue: int, most: int) -> None:
-        """Read what every meter of a queue says at once, unless they are more than so many."""
-        if queue in self._known_whole:
-            return
-        text = self._connection.execute(_SQL["all_use"], (queue, most + 1)).get
-        found = _USE.decode(text)
-        if len(found) <= most:
-            self._known_whole.add(queue)
-            self._stored[queue] = found
+    def read_all(self, queue: int, wanted: int) -> None:
+        """Read what every meter of a queue says at once, if that is worth it for so many."""
+        most = _MANY * wanted
+        if queue not in self._known_whole:
+            rows = self._connection.execute(_SQL["all_use"], (queue, most + 1)).fetchall()
+            if len(rows) <= most:
+                self._known_whole.add(queue)
+                self._stored[queue] = dict(rows)
 
     def recount(self, queue: int, *, keys: bool, tasks: str) -> None:
         """Other things are limited now: count what is held in the queue anew."""
@@ -68,17 +73,17 @@ class Meters:
 
     def settle(self) -> None:
         """Write what has changed. A meter that says nothing is not kept."""
-        for queue, moved in self._moved.items():
-            self._settle(queue, {meter: units for meter, units in moved.items() if units})
+        for queue in self._moved:
+            self._settle(queue)
         self._moved.clear()
 
-    def _settle(self, queue: int, moved: dict[str, int]) -> None:
-        self.read_all(queue, _MANY * len(moved))
-        used = {meter: self._read(queue, meter) + moved[meter] for meter in sorted(moved)}
+    def _settle(self, queue: int) -> None:
+        moved = self._moved[queue]
+        used_now = self.reading(queue, len(moved))
+        used = {meter: used_now(meter) for meter, units in moved.items() if units}
         self._stored.setdefault(queue, {}).update(used)
-        self._for_all(
-            "write_use", [(queue, meter, units) for meter, units in used.items() if units]
-        )
+        held = [(queue, meter, units) for meter, units in used.items() if units]
+        self._for_all("write_use", held)
         self._for_all("drop_use", [(queue, meter) for meter, units in used.items() if not units])
 
     def _for_all(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:

@@ -64,6 +64,8 @@ class Candidate(NamedTuple):
     next_due: int = 0
 
 
+KEY_OF_CANDIDATE, HEAD_OF_CANDIDATE = map(Candidate._fields.index, ("key", "head"))
+
 _PLAIN = "id, bare, queue, name, payload, format, state, due_at, policy, created_at, scheduled_at"
 _PLAIN_VALUES = "(?, 1, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, 0)"
 PLAIN_LENGTH = 10

@@ -11,22 +11,22 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import islice
 
-from stoker.kernel.admission import fits, of_key
+from stoker.kernel.admission import of_key
 from stoker.kernel.queue import Order, QueueSettings
 from stoker.kernel.turns import Party
 from stoker.store.sqlite.lane_view import LaneView, buckets
 from stoker.store.sqlite.queue_book import QueueBook
 from stoker.store.sqlite.rows import FREE_LANE, Candidate, Row
+from stoker.store.sqlite.rows import KEY_OF_CANDIDATE as _KEY
 from stoker.store.sqlite.transaction import Transaction
-
-MANY = 10
-"""Meters that are worth reading for one job."""
 
 # Rows are used as they are read: to make a Candidate of each takes as long as to choose it.
 _ID, _RANK, _DUE_AT = map(Candidate._fields.index, ("id", "rank", "due_at"))
-_KEY, _WEIGHT, _HEAD, _TURN = map(Candidate._fields.index, ("key", "weight", "head", "turn"))
+_WEIGHT, _HEAD, _TURN = map(Candidate._fields.index, ("weight", "head", "turn"))
 _FOREMOST = slice(_ID, _DUE_AT + 1)
 _NEXT = slice(Candidate._fields.index("next_id"), None)
+
+_ENDLESS = 2**63
 
 _Waiting = tuple[int, int, int, int, Row, Iterator[Row] | None]
 """One behind a head: its turn, due time, second and id, its row, and those behind it in turn. If it
@@ -65,7 +65,9 @@ class Seats:
         self._limits_keys, self._fair = settings.limits_keys, settings.fair
         self._waiting: list[_Waiting] = []
         self._chosen: list[Row] = []
-        self._used: dict[str, int] = {}
+        self._used = tx.books.meters.reading(self._book.id, wanted)
+        self._left: dict[str, int] = {}
+        """The room that keys have which were asked for some."""
         self._reached: dict[Party, int] = {}
         self._clock = self._book.clock
         self._searched: set[str] = set()
@@ -75,72 +77,67 @@ class Seats:
 
     def chosen(self) -> list[Row]:
         """The rows of those that may start, in the order in which they may."""
-        if self._limits_keys:
-            self._tx.books.meters.read_all(self._book.id, MANY * self._wanted)
-        in_order = self._in_order()
-        while len(self._chosen) < self._wanted and (foremost := next(in_order, None)) is not None:
-            turn, row, rest = foremost
-            if self._limits_keys and not self._finds_room(row):
-                self._full.append(row)
-            else:
-                self._take(turn, row, rest)
-        return self._chosen
-
-    def _in_order(self) -> Iterator[tuple[int, Row, Iterator[Row] | None]]:
-        """By turns, and by the queue's order."""
         waiting, by_time = self._waiting, self._by_time
         for head in self._view.heads_in("", self._bucket):
-            turn = head[_TURN]
-            place = (turn, head[_DUE_AT], head[_RANK] if by_time else 0, head[_ID])
-            while waiting and waiting[0] < place:
-                yield self._next_waiting()
-            yield turn, head, None
-        while waiting:
-            yield self._next_waiting()
+            place = (head[_TURN], head[_DUE_AT], head[_RANK] if by_time else 0, head[_ID])
+            if waiting and waiting[0] < place:
+                self._offer_to_those_before(place)
+            if len(self._chosen) == self._wanted:
+                break
+            self._offer(head[_TURN], head, None)
+        self._offer_to_those_before((_ENDLESS,))
+        return self._chosen
 
-    def _next_waiting(self) -> tuple[int, Row, Iterator[Row] | None]:
-        turn, _, _, _, row, rest = heappop(self._waiting)
-        if rest is None:
-            self._searched.add(row[_KEY])
-            rest = iter(self._view.behind(Candidate._make(row)))
-            row = next(rest)
-        return turn, row, rest
+    def _offer_to_those_before(self, place: tuple[int, ...]) -> None:
+        waiting = self._waiting
+        while len(self._chosen) < self._wanted and waiting and waiting[0] < place:
+            turn, _, _, _, row, rest = heappop(waiting)
+            if rest is None:
+                self._searched.add(row[_KEY])
+                rest = self._view.behind(Candidate._make(row))
+                row = next(rest)
+            self._offer(turn, row, rest)
 
-    def _finds_room(self, row: Row) -> bool:
+    def _offer(self, turn: int, row: Row, rest: Iterator[Row] | None) -> None:
+        """A seat for the foremost of all, if its key has room. Who is behind it may be next."""
         key, weight = row[_KEY], row[_WEIGHT]
-        used = self._used.get(key)
-        if used is None:
-            used = self._tx.books.meters.used(self._book.id, of_key(key))
-        has_room = fits(used, weight, self._book.settings.key_units(key))
-        self._used[key] = used + weight if has_room else used
-        return has_room
-
-    def _take(self, turn: int, row: Row, rest: Iterator[Row] | None) -> None:
+        left = self._room(key, weight) - weight if self._limits_keys else _ENDLESS
+        if left < 0:
+            self._full.append(row)
+            return
         self._chosen.append(row)
-        key = row[_KEY]
+        self._left[key] = left
         if self._fair:
             self._clock = turn
-            turn += self._book.settings.turn_length(key, row[_WEIGHT])
+            turn += self._book.settings.turn_length(key, weight)
             self._reached[key] = turn
-        if self._limits_keys and self._is_full(key):
-            self._full.append(row)
-        else:
+        if left:
             self._look_behind(turn, row, rest)
+        else:
+            self._full.append(row)
 
-    def _is_full(self, key: str) -> bool:
+    def _room(self, key: str, weight: int) -> int:
+        left = self._left.get(key)
+        if left is not None:
+            return left
         capacity = self._book.settings.key_units(key)
-        return capacity is not None and self._used[key] >= capacity
+        if capacity is None:
+            return _ENDLESS
+        used = self._used(of_key(key))
+        return capacity - used if used else max(capacity, weight)  # the heaviest runs alone
 
     def _look_behind(self, turn: int, row: Row, rest: Iterator[Row] | None) -> None:
+        """Of a head it is known who is behind; elsewhere those who are due come one by one."""
         if rest is None:
             job_id, rank, due_at = row[_NEXT]
-            if job_id is None or due_at > self._tx.now:
-                return
-        else:
-            row = next(rest, None)
-            if row is None:
-                return
-            job_id, rank, due_at = row[_FOREMOST]
+            if job_id is not None and due_at <= self._tx.now:
+                self._wait(turn, (job_id, rank, due_at), row, None)
+            return
+        for job in islice(rest, 1):
+            self._wait(turn, job[_FOREMOST], job, rest)
+
+    def _wait(self, turn: int, job: Row, row: Row, rest: Iterator[Row] | None) -> None:
+        job_id, rank, due_at = job
         second = rank if self._by_time else 0
         heappush(self._waiting, (turn, due_at, second, job_id, row, rest))
 
@@ -152,11 +149,12 @@ class Seats:
         for head in heads:
             if head[_KEY] in self._searched:
                 lanes.lose(book, head)
-        if self._fair:
-            lanes.remember(book, self._reached, self._clock)
         alone = [head for head in heads if head[_KEY] not in self._searched]
-        lanes.advance(book, alone, self._reached)
-        if self._fair and lanes.any_shut(book):  # maybe with heads in other buckets
-            lanes.write_turns(book, self._reached)
+        told = lanes.advance(book, alone, self._reached)
+        if self._fair:
+            others = {key: turn for key, turn in self._reached.items() if key not in told}
+            lanes.remember(book, others, self._clock)
+            if lanes.any_shut(book):  # maybe with heads in other buckets
+                lanes.write_turns(book, self._reached)
         lanes.settle()
         lanes.shut(book, [(Candidate._make(row), None) for row in self._full])

@@ -88,9 +88,9 @@ CREATE TABLE policy (
 ) STRICT;
 
 -- What may be claimed, in order. A job is in one of these two while QUEUED, else in neither.
-CREATE INDEX job_ready ON job (queue, bucket, due_at, second, id)
+CREATE INDEX job_ready ON job (queue, bucket, due_at, second)
     WHERE state = 0 AND lane IS NULL;
-CREATE INDEX job_laned ON job (queue, lane, bucket, due_at, second, id)
+CREATE INDEX job_laned ON job (queue, lane, bucket, due_at, second)
     WHERE state = 0 AND lane IS NOT NULL;
 -- Leases by their session, then by their end.
 CREATE INDEX job_running ON job (session, until) WHERE state = 1;
@@ -149,8 +149,8 @@ CREATE TABLE flow (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX flow_until ON flow (until);
 
--- How far the keys of a fair queue have been served ('=' and the key; '' for no key). Who is not
--- beyond the queue's clock need not be here.
+-- How far the keys of a fair queue have been served ('=' and the key; '' for no key) that have no
+-- head to tell it. Who is not beyond the queue's clock need not be here.
 CREATE TABLE served (
     queue INTEGER NOT NULL,
     party TEXT    NOT NULL,

@@ -64,12 +64,18 @@ WHERE queue = ?1 AND wakes_at <= ?2
 -- name: served
 SELECT turn FROM served WHERE queue = ?1 AND party = ?2
 
+-- name: turn_of_lane
+SELECT max(turn) FROM head WHERE queue = ?1 AND lane = ?2
+
 -- name: all_served
 SELECT party, turn FROM served WHERE queue = ?1
 
+-- name: turns_of_lanes
+SELECT lane, max(turn) FROM head WHERE queue = ?1 AND kind <> '!' AND turn > ?2 GROUP BY lane
+
 -- name: write_served
 INSERT INTO served (queue, party, turn) VALUES (?1, ?2, ?3)
-ON CONFLICT DO UPDATE SET turn = excluded.turn
+ON CONFLICT DO UPDATE SET turn = max(turn, excluded.turn)
 
 -- name: write_turn
 UPDATE head SET turn = ?3 WHERE queue = ?1 AND lane = ?2 AND turn <> ?3

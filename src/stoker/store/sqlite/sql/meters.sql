@@ -4,9 +4,7 @@
 SELECT used FROM use WHERE queue = ?1 AND meter = ?2
 
 -- name: all_use
--- In one piece: rows one by one take longer than what is in them.
-SELECT json_group_object(meter, used)
-FROM (SELECT meter, used FROM use WHERE queue = ?1 LIMIT ?2)
+SELECT meter, used FROM use WHERE queue = ?1 LIMIT ?2
 
 -- name: write_use
 INSERT OR REPLACE INTO use (queue, meter, used) VALUES (?1, ?2, ?3)
