@@ -79,9 +79,13 @@ class Meters:
 
     def _settle(self, queue: int) -> None:
         moved = self._moved[queue]
-        used_now = self.reading(queue, len(moved))
-        used = {meter: used_now(meter) for meter, units in moved.items() if units}
-        self._stored.setdefault(queue, {}).update(used)
+        self.read_all(queue, len(moved))
+        if queue not in self._known_whole:
+            for meter in moved:
+                self._read(queue, meter)
+        stored = self._stored.setdefault(queue, {})
+        used = {meter: stored.get(meter, 0) + units for meter, units in moved.items() if units}
+        stored.update(used)
         held = [(queue, meter, units) for meter, units in used.items() if units]
         self._for_all("write_use", held)
         self._for_all("drop_use", [(queue, meter) for meter, units in used.items() if not units])

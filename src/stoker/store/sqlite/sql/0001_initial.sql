@@ -87,7 +87,8 @@ CREATE TABLE policy (
     body TEXT NOT NULL UNIQUE
 ) STRICT;
 
--- What may be claimed, in order. A job is in one of these two while QUEUED, else in neither.
+-- What may be claimed, in order. A job is in one of these two while QUEUED, else in neither. The id
+-- comes last in every index by itself.
 CREATE INDEX job_ready ON job (queue, bucket, due_at, second)
     WHERE state = 0 AND lane IS NULL;
 CREATE INDEX job_laned ON job (queue, lane, bucket, due_at, second)
