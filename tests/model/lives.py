@@ -101,6 +101,11 @@ class SeededChooser:
 class Lives:
     """Two desks, one on the reference; every step is done on both and must come out alike."""
 
+    steps: Sequence[str] = ()
+    """What may happen, by name, the likelier the oftener."""
+    batches: Sequence[int] = (1, 1, 2, 4)
+    """How many jobs come at once."""
+
     def __init__(self, chooser: Chooser, clock: VirtualClock, *stores: Store) -> None:
         self.pick = chooser.pick
         self.clock = clock
@@ -112,11 +117,11 @@ class Lives:
 
     def step(self) -> str:
         """One random step and the comparison after it."""
-        action = self.pick(STEPS)
-        action(self)
+        action: str = self.pick(self.steps)
+        getattr(self, action)()
         self.compare()
         self.seen["steps"] += 1
-        return action.__name__
+        return action
 
     def both(self, use_case: Callable[[Desk], Any]) -> Any:
         """Do it on both; answers and refusals must be the same."""
@@ -143,7 +148,7 @@ class Lives:
     # -- steps -----------------------------------------------------------------------------
 
     def enqueue(self) -> None:
-        jobs = [self._draft() for _ in range(self.pick((1, 1, 2, 4)))]
+        jobs = [self._draft() for _ in range(self.pick(self.batches))]
         twin = self.pick(tuple(Twin))
         placed = self.both(lambda desk: desk.intake.enqueue_many(jobs, twin=twin))
         if isinstance(placed, list):
@@ -334,7 +339,7 @@ _WEIGHTS: dict[Callable[[Lives], None], int] = {
     Lives.sweep: 1,
     Lives.conflict: 2,
 }
-STEPS = tuple(step for step, weight in _WEIGHTS.items() for _ in range(weight))
+Lives.steps = [step.__name__ for step, weight in _WEIGHTS.items() for _ in range(weight)]
 
 
 def _desk(store: Store) -> Desk:

@@ -22,6 +22,8 @@ SEEDS, STEPS = 80, 200
 FEWER_SEEDS = {"postgres": 24, "sqlite-of-python": 12}
 """Where a step takes longer, or less has to be proved."""
 
+TENANT_SEEDS = 16
+
 
 def enough(seeds: int) -> dict[str, int]:
     """What so many walks do at least; those that do less prove too little."""
@@ -44,6 +46,14 @@ def test_a_seeded_walk_agrees_with_the_reference_and_does_enough_to_prove_it(eng
         seen += walk(engine, seed, STEPS)
     lacking = {name: seen[name] for name, least in enough(seeds).items() if seen[name] < least}
     assert not lacking, f"of {seen['steps']} steps too few were of interest: {lacking}"
+
+
+@pytest.mark.parametrize("engine", sorted(ENGINES_AND_LIBRARIES.keys() - {"memory"}))
+def test_a_seeded_walk_among_tenants_agrees_with_the_reference(engine: str) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(TENANT_SEEDS):
+        seen += walk(engine, seed, STEPS, "tenants")
+    assert seen["claimed"] > TENANT_SEEDS * STEPS // 6, "too little was claimed to prove anything"
 
 
 class DrawnChooser:

@@ -1,4 +1,4 @@
-"""The seeded walk as a program: `python -m tests.model.walk ENGINE FIRST_SEED SEEDS STEPS`.
+"""The seeded walk as a program: `python -m tests.model.walk ENGINE FIRST_SEED SEEDS STEPS [LIVES]`.
 
 Exits with 1 and names the seed when an engine disagrees with the reference.
 """
@@ -16,15 +16,17 @@ from stoker.store.sqlite import SqliteStore
 from tests.engines import ENGINES_AND_LIBRARIES, VirtualClock
 from tests.model import postgres_books, redis_books, sqlite_books
 from tests.model.lives import Lives, SeededChooser
+from tests.model.tenants import TenantLives
 
+LIVES: dict[str, type[Lives]] = {"any": Lives, "tenants": TenantLives}
 _RECOUNT_EVERY = 25
 
 
-def walk(engine: str, seed: int, steps: int) -> Counter[str]:
+def walk(engine: str, seed: int, steps: int, kind: str = "any") -> Counter[str]:
     """One life story; returns how often what happened in it."""
     clock = VirtualClock()
     with ENGINES_AND_LIBRARIES[engine](clock) as store:
-        lives = Lives(SeededChooser(seed), clock, MemoryStore(clock), store)
+        lives = LIVES[kind](SeededChooser(seed), clock, MemoryStore(clock), store)
         for step in range(1, steps + 1):
             lives.step()
             if step % _RECOUNT_EVERY == 0:
@@ -42,10 +44,10 @@ def recount(store: Store) -> None:
         redis_books.assert_books_balance(store)
 
 
-def main(engine: str, first: str, seeds: str, steps: str) -> int:
+def main(engine: str, first: str, seeds: str, steps: str, kind: str = "any") -> int:
     for seed in range(int(first), int(first) + int(seeds)):
         try:
-            walk(engine, seed, int(steps))
+            walk(engine, seed, int(steps), kind)
         except Exception as error:  # noqa: BLE001 - whatever it is, it names the seed
             print(f"seed {seed}: {type(error).__name__} {str(error)[:200]}")
             return 1

@@ -24,6 +24,11 @@ class Mutant(NamedTuple):
     broken: str
     killer: str | None = None
     """A file of conformance tests, for what random lives come to but rarely."""
+    lives: str = "any"
+
+
+def _among_tenants(sound: str, broken: str) -> Mutant:
+    return Mutant("seats.py", sound, broken, lives="tenants")
 
 
 MUTANTS = {
@@ -62,11 +67,9 @@ MUTANTS = {
         "books.py", "book.used += sum(units)\n", "book.used += max(sum(units), 0)\n"
     ),
     "a key's use is forgotten": Mutant(
-        "books.py", "if key is not None and settings.limits_keys:", "if key and units > 0:"
+        "books.py", "if settings.limits_keys:", "if settings.limits_keys and min(units) > 0:"
     ),
-    "a task's use is forgotten": Mutant(
-        "books.py", "self.meters.add(book.id, of_task(job.name), units)", "pass"
-    ),
+    "a task's use is forgotten": Mutant("books.py", "_count_up(moved, tasks, units)", "pass"),
     "what runs already is not counted when a queue is given a limit": Mutant(
         "meters.py", 'run(_SQL["count_use"], (queue, tasks, keys))', "pass"
     ),
@@ -92,7 +95,10 @@ MUTANTS = {
         "WHERE 0 AND 1 <>",
     ),
     "nobody is brought up to the clock": Mutant(
-        "sql/lanes.sql", "bucket = ?3 AND turn < ?4", "bucket = ?3 AND turn < 0"
+        "sql/lanes.sql",
+        "bucket = ?3 AND turn < ?4",
+        "bucket = ?3 AND turn < 0",
+        lives="tenants",
     ),
     "what has started under a rate is forgotten": Mutant(
         "entrances.py",
@@ -147,6 +153,58 @@ MUTANTS = {
     "turning the order forgets the lanes": Mutant(
         "lanes.py", 'run(_SQL["drop_heads"], (book.id,))', "return"
     ),
+    "a key without room is given another place": _among_tenants("if left < 0:", "if 0:"),
+    "a key has as much room as before when it has taken some": _among_tenants(
+        "self._left[key] = left\n", "pass\n"
+    ),
+    "a job that is too heavy for its key never runs": _among_tenants(
+        "if used else max(capacity, weight)", ""
+    ),
+    "all heads come before those behind them": _among_tenants(
+        "if waiting and waiting[0] < place:", "if 0:"
+    ),
+    "those behind heads are not looked at": _among_tenants(
+        "            self._look_behind(turn, row, rest)\n", "            pass\n"
+    ),
+    "a lane has its old head when more than that was taken": _among_tenants(
+        "if head[_KEY] in self._searched:", "if 0:"
+    ),
+    "a turn has no length": _among_tenants(
+        "turn += self._book.settings.turn_length(key, weight)", "turn += 0"
+    ),
+    "the clock stands still while keys take turns": _among_tenants(
+        "            self._clock = turn\n", ""
+    ),
+    "other ranks do not hear that their key had a turn": _among_tenants(
+        "lanes.write_turns(book, self._reached)", "pass"
+    ),
+    "in a queue by time the rank is not looked at": _among_tenants(
+        "head[_RANK] if by_time else 0", "0"
+    ),
+    "jobs without a key are forgotten beside those with keys": _among_tenants(
+        "or book.laned != book.counts[0]", ""
+    ),
+    "jobs of weight 0 are forgotten beside those that count": _among_tenants(
+        " and free is None else", " else"
+    ),
+    "ranks are forgotten beside the first": _among_tenants(
+        "if len(found) == 1", "if len(found) > 0"
+    ),
+    "other limits than those of keys are forgotten": Mutant(
+        "seats.py", "return not others and", "return"
+    ),
+    "a key that has no job left forgets its turn": _among_tenants(
+        "lanes.remember(book, others, self._clock)", "lanes.remember(book, {}, self._clock)"
+    ),
+    "a key whose last job was taken away forgets its turn": Mutant(
+        "lanes.py", "_, _, turn in heads if turn]", "_, _, turn in heads if 0]", lives="tenants"
+    ),
+    "turns are forgotten when a queue is given other settings": Mutant(
+        "books.py", "self.lanes.keep_turns(book)", "pass", lives="tenants"
+    ),
+    "lanes keep the clock of a queue that is fair no more": Mutant(
+        "queue_book.py", "self.clock if self.settings.fair else 0", "self.clock", lives="tenants"
+    ),
     "a note's guard is not looked at": Mutant("commit.py", "if stale or notes:", "if stale:"),
 }
 
@@ -159,7 +217,7 @@ def test_the_walk_kills_the_mutant_in_which(name: str, tmp_path: Path) -> None:
     text = file.read_text()
     assert text.count(mutant.sound) == 1, f"the mutant no longer fits {mutant.file}"
     file.write_text(text.replace(mutant.sound, mutant.broken))
-    walk = ["tests.model.walk", "sqlite", "0", "120", "200"]
+    walk = ["tests.model.walk", "sqlite", "0", "120", "200", mutant.lives]
     if mutant.killer is not None:
         tests = f"tests/store/conformance/{mutant.killer}"
         walk = ["pytest", "-x", "-q", "-o", "pythonpath=", "-k", "sqlite", tests]

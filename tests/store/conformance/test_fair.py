@@ -167,6 +167,38 @@ def test_fairness_can_be_switched_on_and_off_while_jobs_wait(desk: Desk) -> None
     assert keys(desk) == "bbb"
 
 
+def test_turns_mean_nothing_any_more_when_fairness_was_switched_off(
+    desk: Desk, clock: VirtualClock
+) -> None:
+    make_fair(desk)
+    flood(desk, "aaa")
+    assert keys(desk) == "aaa"
+    desk.control.configure("q", QueueSettings(key_capacity=5))
+    desk.intake.enqueue(Job("q", key="b", due_at=clock.now + SECOND))
+    clock.pass_(2)
+    flood(desk, "c")
+    assert keys(desk) == "bc"
+
+
+def test_turns_are_remembered_while_fairness_is_switched_off(desk: Desk) -> None:
+    make_fair(desk)
+    flood(desk, "aabb")
+    assert keys(desk, 1) == "a"
+    desk.control.configure("q", QueueSettings(key_capacity=5))
+    make_fair(desk)
+    assert keys(desk) == "bab"
+
+
+def test_a_key_whose_last_job_is_gone_has_had_its_turn(desk: Desk) -> None:
+    make_fair(desk)
+    flood(desk, "ab")
+    last = put(desk, key="a")
+    assert keys(desk, 1) == "a"
+    desk.control.delete(last)
+    flood(desk, "ab")
+    assert keys(desk) == "bab"
+
+
 def test_nobody_waits_longer_than_a_round_whatever_the_others_bring(desk: Desk) -> None:
     dice = random.Random(7)
     make_fair(desk)

@@ -47,6 +47,9 @@ TWINS = {
     "job.ref": "UPDATE job SET ref = 'same'",
     "queue.name": "UPDATE queue SET name = 'same'",
     "policy.body": "INSERT INTO policy (body) VALUES ('same'), ('same')",
+    "head.queue, head.lane, head.bucket": """
+        INSERT INTO head (queue, lane, bucket, kind, turn, due_at, second, job)
+        VALUES (1, '=k', 0, '', 0, 1, 0, 1), (1, '=k', 0, '', 0, 2, 0, 2)""",
 }
 
 
@@ -97,10 +100,11 @@ def test_a_name_that_is_taken_is_refused(
 def test_every_unique_index_of_the_schema_has_its_twins_here(connection: apsw.Connection) -> None:
     indexes = connection.execute(
         """
-        SELECT tables.name || '.' || columns.name
+        SELECT group_concat(tables.name || '.' || columns.name, ', ')
         FROM sqlite_schema AS tables, pragma_index_list(tables.name) AS indexes,
             pragma_index_info(indexes.name) AS columns
         WHERE tables.type = 'table' AND indexes."unique" AND indexes.origin != 'pk'
+        GROUP BY indexes.name
         """
     )
     assert {row[0] for row in indexes} == TWINS.keys()

@@ -117,22 +117,26 @@ class Books:
     def _burden(self, book: QueueBook, jobs: Sequence[Job], units: Sequence[int]) -> None:
         """Jobs take units, each of them so many, or give them back."""
         book.used += sum(units)
-        if book.settings.limited:
-            for job, own in zip(jobs, units, strict=True):
-                if own:
-                    self._meter(book, job, own)
+        settings = book.settings
+        if not settings.limited:
+            return
+        moved = self.meters.moved(book.id)
+        if settings.limits_keys:
+            keys = [None if job.key is None else of_key(job.key) for job in jobs]
+            _count_up(moved, keys, units)
+        if settings.tasks or settings.task_rates:
+            tasks = [of_task(job.name) if settings.limits_task(job.name) else None for job in jobs]
+            _count_up(moved, tasks, units)
+        if min(units, default=0) < 0:
+            self._ease(book, jobs)
 
-    def _meter(self, book: QueueBook, job: Job, units: int) -> None:
-        key, settings = job.key, book.settings
-        if units < 0:
-            self._eased.add(book.name)
-        if key is not None and settings.limits_keys:
-            self.meters.add(book.id, of_key(key), units)
-            if units < 0:
-                for lane in lanes_of(key, settings):
+    def _ease(self, book: QueueBook, jobs: Sequence[Job]) -> None:
+        """Jobs have given units back, so that others may start."""
+        self._eased.add(book.name)
+        if book.settings.limits_keys and self.lanes.any_shut(book):
+            for key in {job.key for job in jobs} - {None}:
+                for lane in lanes_of(key, book.settings):
                     self.lanes.open(book, lane)
-        if settings.limits_task(job.name):
-            self.meters.add(book.id, of_task(job.name), units)
 
     def members(self, name: str) -> dict[str, int]:
         """The queues within this one, and the units that each of them holds."""
@@ -148,6 +152,8 @@ class Books:
         book = self.queue(name)
         before = book.settings
         self.lanes.settle()
+        if before.fair:
+            self.lanes.keep_turns(book)
         book.settings = settings
         run = self._connection.execute
         text = _ENCODER.encode(settings).decode()
@@ -178,6 +184,12 @@ class Books:
                 row = (book.id, *book.counts, book.used, book.laned)
                 self._connection.execute(_SQL["write_queue"], row)
                 book.changed = False
+
+
+def _count_up(moved: dict[str, int], meters: Sequence[str | None], units: Sequence[int]) -> None:
+    for meter, own in zip(meters, units, strict=True):
+        if meter is not None:
+            moved[meter] = moved.get(meter, 0) + own
 
 
 def _awaits_reply(job: Job) -> bool:

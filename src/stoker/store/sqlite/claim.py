@@ -12,7 +12,8 @@ from stoker.kernel import rules
 from stoker.kernel.job import FORMATS, RUNNING, Job
 from stoker.kernel.policy import Policy
 from stoker.store import Claim
-from stoker.store.sqlite.entrances import SQL, Entrances
+from stoker.store.sqlite.entrances import Entrances
+from stoker.store.sqlite.lane_view import SQL
 from stoker.store.sqlite.rows import (
     ATTEMPT,
     KEY,

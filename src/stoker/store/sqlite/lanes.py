@@ -6,16 +6,27 @@ otherwise, and whenever a job leaves in another way, the next one is looked up a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from stoker.kernel.admission import of_key
 from stoker.kernel.job import Job
+from stoker.kernel.queue import Order
 from stoker.kernel.turns import Party, Turns
 from stoker.store.files import statements
 from stoker.store.sqlite.library import Connection
 from stoker.store.sqlite.queue_book import QueueBook
-from stoker.store.sqlite.rows import Candidate, key_of, kind_of, lane_of, lanes_of, order_columns
+from stoker.store.sqlite.rows import (
+    HEAD_OF_CANDIDATE,
+    KEY_OF_CANDIDATE,
+    Candidate,
+    Row,
+    key_of,
+    kind_of,
+    lane_of,
+    lanes_of,
+    order_columns,
+)
 
 _SQL = statements("stoker.store.sqlite.sql", "lanes.sql")
 
@@ -68,16 +79,19 @@ class Lanes:
     def settle(self) -> None:
         """Write the heads of lanes that moved, and open what an event may have made room for."""
         lost = sorted(self._lost.items(), key=_spot)
-        self._for_all("write_head", [(*self._head(spot, book), self._now) for spot, book in lost])
+        heads = [self._head(spot, book) for spot, book in lost]
+        self._for_all("write_head", [(*head, self._now) for head in heads])
         self._for_all("drop_head", [spot for spot, _ in lost])
+        turns = [(queue, _party(key_of(lane)), turn) for queue, lane, _, _, turn in heads if turn]
+        self._for_all("write_served", turns)  # there may be no head any more that knows it
         arrived = sorted((spot, at) for spot, at in self._arrived.items() if spot not in self._lost)
         rows = [(*self._head(spot, book), *place, self._now) for spot, (place, book) in arrived]
         self._for_all("join_lane", rows)
         self._lost.clear()
         self._arrived.clear()
         for book, lanes in self._opened.items():
-            if self._connection.execute(_SQL["any_shut"], (book.id,)).get:
-                opened = [(book.id, lane, self._now, book.clock) for lane in sorted(lanes)]
+            if self.any_shut(book):
+                opened = [(book.id, lane, self._now, book.first_turn) for lane in sorted(lanes)]
                 self._for_all("open_lane", opened)
         self._opened.clear()
 
@@ -86,11 +100,15 @@ class Lanes:
         turn = self.served(book, key_of(lane)) if book.settings.fair else 0
         return (*spot, kind_of(lane), turn)
 
+    def any_shut(self, book: QueueBook) -> bool:
+        """Is there a lane that nobody looks at?"""
+        return self._connection.execute(_SQL["any_shut"], (book.id,)).get is not None
+
     # -- what claims do --------------------------------------------------------------------
 
     def wake(self, book: QueueBook) -> None:
         """Open the lanes whose moment has come."""
-        self._connection.execute(_SQL["wake_lanes"], (book.id, self._now, book.clock))
+        self._connection.execute(_SQL["wake_lanes"], (book.id, self._now, book.first_turn))
 
     def taken(self, book: QueueBook, chosen: Sequence[Candidate], turns: Turns | None) -> None:
         """Jobs of a queue were chosen to start; those that were heads tell who follows."""
@@ -102,33 +120,41 @@ class Lanes:
                 continue
             book.laned -= 1
             spot = (book.id, lane, order_columns(each.rank, settings)[0])
-            if spot in heads or each.turn is None:
+            if spot in heads or each.head is None:
                 self._lost[spot] = book
             heads[spot] = each
         moved = dict(turns.moved()) if turns is not None else {}
-        advanced = self._advance(book, heads, moved)
-        self._write_turns(book, moved, advanced)
+        self.advance(book, [head for spot, head in heads.items() if spot not in self._lost], moved)
+        self.write_turns(book, moved)
 
-    def _advance(
-        self, book: QueueBook, heads: Mapping[Spot, Candidate], turns: Mapping[Party, int]
-    ) -> set[str]:
-        """Put the followers of heads that are gone into their places; the lanes that still have
-        one there."""
-        rows, gone = [], []
-        for spot, head in heads.items():
-            if spot in self._lost:
-                continue
-            if head.next_id is None:
-                gone.append(spot)
-            elif head.next_due > self._now:
-                self._lost[spot] = book
+    def advance(
+        self, book: QueueBook, heads: Iterable[Row], turns: Mapping[Party, int]
+    ) -> set[Party]:
+        """Put the followers of heads that are gone into their places, where it is their turn. The
+        keys of those lanes; the others have no head now, or one that is looked up later."""
+        rows, gone, keys = [], [], set()
+        by_time = book.settings.order is Order.TIME_RANK
+        for row in heads:
+            head, _, next_id, next_rank, next_due = row[HEAD_OF_CANDIDATE:]
+            if next_id is None:
+                gone.append((head,))
+            elif next_due > self._now:
+                self.lose(book, row)
             else:
-                turn = turns[head.key] if turns else 0
-                second = order_columns(head.next_rank, book.settings)[1]
-                rows.append((*spot, turn, head.next_due, second, head.next_id))
+                key = row[KEY_OF_CANDIDATE]
+                keys.add(key)
+                turn = turns[key] if turns else 0
+                rows.append((head, turn, next_due, next_rank if by_time else 0, next_id))
         self._for_all("move_head", rows)
         self._for_all("drop_empty", gone)
-        return {row[1] for row in rows}
+        return keys
+
+    def lose(self, book: QueueBook, row: Row) -> None:
+        """A lane's head, read as a `Candidate`, is gone, and somebody unknown follows."""
+        job = Candidate._make(row)
+        lane = lane_of(job.name, job.key, job.weight, book.settings)
+        assert lane is not None
+        self._lost[book.id, lane, order_columns(job.rank, book.settings)[0]] = book
 
     def shut(self, book: QueueBook, full: Sequence[tuple[Candidate, int | None]]) -> None:
         """The foremost jobs of some lanes did not fit: nobody looks at them until something
@@ -141,12 +167,11 @@ class Lanes:
 
     def open_all(self, book: QueueBook) -> None:
         """The queue has other limits, or turns."""
-        fair = book.settings.fair
-        self._connection.execute(_SQL["open_lanes"], (book.id, self._now, fair and book.clock))
-        if fair:
+        self._connection.execute(_SQL["open_lanes"], (book.id, self._now, book.first_turn))
+        if book.settings.fair:
             rows = self._connection.execute(_SQL["all_served"], (book.id,)).fetchall()
             served = cast("list[tuple[str, int]]", rows)
-            self._write_turns(book, {party[1:] if party else None: turn for party, turn in served})
+            self.write_turns(book, {party[1:] if party else None: turn for party, turn in served})
 
     # -- turns -----------------------------------------------------------------------------
 
@@ -155,27 +180,33 @@ class Lanes:
         self._connection.execute(_SQL["level_turns"], (book.id, kind, bucket, book.clock))
 
     def served(self, book: QueueBook, party: Party) -> int:
-        """How far a party has been served."""
-        found = self._connection.execute(_SQL["served"], (book.id, _party(party))).get or 0
-        return max(found, book.clock)
+        """How far a party has been served: as its heads know, or as was written down."""
+        ask, lanes = self._connection.execute, lanes_of(party, book.settings)
+        found = [ask(_SQL["turn_of_lane"], (book.id, lane)).get for lane in lanes]
+        found.append(ask(_SQL["served"], (book.id, _party(party))).get)
+        turns: list[int] = [turn for turn in found if turn is not None]
+        return max(book.clock, *turns, 0)
 
-    def remember(self, book: QueueBook, turns: Turns) -> None:
-        """How far everybody has been served."""
-        moved = [(book.id, _party(party), turn) for party, turn in turns.moved()]
-        self._for_all("write_served", moved)
-        if book.clock != turns.clock:
-            book.clock = turns.clock
+    def remember(self, book: QueueBook, moved: Mapping[Party, int], clock: int) -> None:
+        """How far parties have been served, those whose heads tell it apart."""
+        self._for_all("write_served", [(book.id, _party(p), turn) for p, turn in moved.items()])
+        if book.clock != clock:
+            book.clock = clock
             self._connection.execute(_SQL["write_clock"], (book.id, book.clock))
             self._connection.execute(_SQL["forget_served"], (book.id, book.clock))
 
-    def _write_turns(
-        self, book: QueueBook, moved: Mapping[Party, int], known: set[str] | None = None
-    ) -> None:
+    def keep_turns(self, book: QueueBook) -> None:
+        """Remember what heads know, since they may change."""
+        rows = self._connection.execute(_SQL["turns_of_lanes"], (book.id, book.clock)).fetchall()
+        turns = [(book.id, _party(key_of(lane)), turn) for lane, turn in rows]
+        self._for_all("write_served", turns)
+
+    def write_turns(self, book: QueueBook, moved: Mapping[Party, int]) -> None:
+        """Parties have been served so far, hence all their lanes."""
         rows = [
             (book.id, lane, turn)
             for party, turn in moved.items()
             for lane in lanes_of(party, book.settings)
-            if known is None or lane not in known
         ]
         self._for_all("write_turn", rows)
 

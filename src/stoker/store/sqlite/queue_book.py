@@ -26,6 +26,11 @@ class QueueBook:
         self.clock: int = row[11]
         self.changed = False
 
+    @property
+    def first_turn(self) -> int:
+        """The turn of those who have not been served of late. The clock outlives fairness."""
+        return self.clock if self.settings.fair else 0
+
 
 class SettingsReader:
     """Decodes settings, remembering what it has seen: few texts serve many queues."""

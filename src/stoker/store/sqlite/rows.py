@@ -42,7 +42,7 @@ BARE_COLUMNS = (
 
 class Candidate(NamedTuple):
     """A queued job that may be next, read as BARE_COLUMNS; if it was read as the head of a lane,
-    with its turn, and with the one behind it, who may be nobody or not due."""
+    with the head's number, its turn, and the one behind it, who may be nobody or not due."""
 
     id: int
     rank: int
@@ -57,11 +57,14 @@ class Candidate(NamedTuple):
     created_at: int
     scheduled_at: int
     bare: int
-    turn: int | None = None
+    head: int | None = None
+    turn: int = 0
     next_id: int | None = None
     next_rank: int = 0
     next_due: int = 0
 
+
+KEY_OF_CANDIDATE, HEAD_OF_CANDIDATE = map(Candidate._fields.index, ("key", "head"))
 
 _PLAIN = "id, bare, queue, name, payload, format, state, due_at, policy, created_at, scheduled_at"
 _PLAIN_VALUES = "(?, 1, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, 0)"

@@ -87,10 +87,11 @@ CREATE TABLE policy (
     body TEXT NOT NULL UNIQUE
 ) STRICT;
 
--- What may be claimed, in order. A job is in one of these two while QUEUED, else in neither.
-CREATE INDEX job_ready ON job (queue, bucket, due_at, second, id)
+-- What may be claimed, in order. A job is in one of these two while QUEUED, else in neither. The id
+-- comes last in every index by itself.
+CREATE INDEX job_ready ON job (queue, bucket, due_at, second)
     WHERE state = 0 AND lane IS NULL;
-CREATE INDEX job_laned ON job (queue, lane, bucket, due_at, second, id)
+CREATE INDEX job_laned ON job (queue, lane, bucket, due_at, second)
     WHERE state = 0 AND lane IS NOT NULL;
 -- Leases by their session, then by their end.
 CREATE INDEX job_running ON job (session, until) WHERE state = 1;
@@ -114,6 +115,7 @@ CREATE UNIQUE INDEX job_ref ON job (ref) WHERE ref IS NOT NULL;
 -- due sleep in the same way. In a fair queue turn is how far the key has been served, and at least
 -- how far the queue's clock was when somebody last looked; elsewhere it is 0.
 CREATE TABLE head (
+    id       INTEGER PRIMARY KEY,
     queue    INTEGER NOT NULL,
     lane     TEXT    NOT NULL,
     bucket   INTEGER NOT NULL,
@@ -124,8 +126,8 @@ CREATE TABLE head (
     job      INTEGER NOT NULL,
     shut     INTEGER NOT NULL DEFAULT 0,
     wakes_at INTEGER,
-    PRIMARY KEY (queue, lane, bucket)
-) STRICT, WITHOUT ROWID;
+    UNIQUE (queue, lane, bucket)
+) STRICT;
 CREATE INDEX head_open ON head (queue, kind, bucket, turn, due_at, second, job) WHERE shut = 0;
 CREATE INDEX head_asleep ON head (queue, wakes_at) WHERE wakes_at IS NOT NULL;
 CREATE INDEX head_shut ON head (queue, lane) WHERE shut = 1;
@@ -148,8 +150,8 @@ CREATE TABLE flow (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX flow_until ON flow (until);
 
--- How far the keys of a fair queue have been served ('=' and the key; '' for no key). Who is not
--- beyond the queue's clock need not be here.
+-- How far the keys of a fair queue have been served ('=' and the key; '' for no key) that have no
+-- head to tell it. Who is not beyond the queue's clock need not be here.
 CREATE TABLE served (
     queue INTEGER NOT NULL,
     party TEXT    NOT NULL,

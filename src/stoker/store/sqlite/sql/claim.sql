@@ -34,17 +34,15 @@ ORDER BY bucket LIMIT 1
 -- name: heads
 -- By turns, which are all the same where keys take none. Each comes with its turn, and with the one
 -- behind it, who may not be due.
--- BARE_COLUMNS, turn, next.id, next.bucket + next.second, next.due_at
-FROM (
-    SELECT lane AS own, turn, due_at AS head_due, second AS head_second, job AS foremost FROM head
-    WHERE queue = ?1 AND kind = ?2 AND shut = 0 AND bucket = ?3 AND due_at <= ?4
-) CROSS JOIN job ON job.id = foremost
+-- BARE_COLUMNS, head.id, turn, next.id, next.bucket + next.second, next.due_at
+FROM head CROSS JOIN job ON job.id = head.job
 LEFT JOIN job AS next ON next.id = (
     SELECT id FROM job AS behind
-    WHERE queue = ?1 AND state = 0 AND lane = own AND bucket = ?3
-        AND (due_at, second, id) > (head_due, head_second, foremost)
+    WHERE queue = ?1 AND state = 0 AND lane = job.lane AND bucket = ?3
+        AND (due_at, second, id) > (head.due_at, head.second, head.job)
     ORDER BY due_at, second, id LIMIT 1)
-ORDER BY turn, head_due, head_second, foremost
+WHERE head.queue = ?1 AND kind = ?2 AND shut = 0 AND head.bucket = ?3 AND head.due_at <= ?4
+ORDER BY turn, head.due_at, head.second, head.job
 
 -- name: job
 -- COLUMNS

@@ -28,13 +28,11 @@ ON CONFLICT DO UPDATE SET due_at = excluded.due_at, second = excluded.second, jo
 WHERE (excluded.due_at, excluded.second, excluded.job) < (due_at, second, job)
 
 -- name: move_head
--- The head of an open lane was taken, and it is known who is next. All of the lane has a new turn.
-UPDATE head SET turn = ?4, due_at = iif(bucket = ?3, ?5, due_at),
-    second = iif(bucket = ?3, ?6, second), job = iif(bucket = ?3, ?7, job)
-WHERE queue = ?1 AND lane = ?2
+-- The head of an open lane was taken, and it is known who is next.
+UPDATE head SET turn = ?2, due_at = ?3, second = ?4, job = ?5 WHERE id = ?1
 
 -- name: drop_empty
-DELETE FROM head WHERE queue = ?1 AND lane = ?2 AND bucket = ?3
+DELETE FROM head WHERE id = ?1
 
 -- name: any_shut
 SELECT 1 FROM head WHERE queue = ?1 AND shut = 1 LIMIT 1
@@ -66,15 +64,21 @@ WHERE queue = ?1 AND wakes_at <= ?2
 -- name: served
 SELECT turn FROM served WHERE queue = ?1 AND party = ?2
 
+-- name: turn_of_lane
+SELECT max(turn) FROM head WHERE queue = ?1 AND lane = ?2
+
 -- name: all_served
 SELECT party, turn FROM served WHERE queue = ?1
 
+-- name: turns_of_lanes
+SELECT lane, max(turn) FROM head WHERE queue = ?1 AND kind <> '!' AND turn > ?2 GROUP BY lane
+
 -- name: write_served
 INSERT INTO served (queue, party, turn) VALUES (?1, ?2, ?3)
-ON CONFLICT DO UPDATE SET turn = excluded.turn
+ON CONFLICT DO UPDATE SET turn = max(turn, excluded.turn)
 
 -- name: write_turn
-UPDATE head SET turn = ?3 WHERE queue = ?1 AND lane = ?2
+UPDATE head SET turn = ?3 WHERE queue = ?1 AND lane = ?2 AND turn <> ?3
 
 -- name: write_clock
 UPDATE queue SET clock = ?2 WHERE id = ?1

@@ -1,0 +1,160 @@
+"""Choosing from a queue in which nothing but the places and the turns of its keys decides.
+
+Who is chosen is said in `stoker.store.walk`; this says the same of the common case, in which every
+job stands in the lane of its key, and spends little on each: heads are taken as they are read, and
+the lane behind one is looked at only when its turn has come again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from itertools import islice
+
+from stoker.kernel.admission import of_key
+from stoker.kernel.queue import Order, QueueSettings
+from stoker.kernel.turns import Party
+from stoker.store.sqlite.lane_view import LaneView, buckets
+from stoker.store.sqlite.queue_book import QueueBook
+from stoker.store.sqlite.rows import FREE_LANE, Candidate, Row
+from stoker.store.sqlite.rows import KEY_OF_CANDIDATE as _KEY
+from stoker.store.sqlite.transaction import Transaction
+
+# Rows are used as they are read: to make a Candidate of each takes as long as to choose it.
+_ID, _RANK, _DUE_AT = map(Candidate._fields.index, ("id", "rank", "due_at"))
+_WEIGHT, _HEAD, _TURN = map(Candidate._fields.index, ("weight", "head", "turn"))
+_FOREMOST = slice(_ID, _DUE_AT + 1)
+_NEXT = slice(Candidate._fields.index("next_id"), None)
+
+_ENDLESS = 2**63
+
+_Waiting = tuple[int, int, int, int, Row, Iterator[Row] | None]
+"""One behind a head: its turn, due time, second and id, its row, and those behind it in turn. If it
+has not been read the row is that of the head, and None comes last."""
+
+
+def seats_in(tx: Transaction, books: list[QueueBook], wanted: int) -> Seats | None:
+    """The seats of the queue that is asked for, if it is one, and of this kind."""
+    if len(books) != 1 or not _is_left_to_keys(books[0].settings):
+        return None
+    (book,) = books
+    if not book.laned or book.laned != book.counts[0]:
+        return None
+    view = LaneView(tx, book, wanted)
+    found = list(islice(buckets(tx, "next_bucket_of_heads", book.id, ""), 2))
+    free = next(buckets(tx, "next_bucket_of_lane", book.id, FREE_LANE), None)
+    return Seats(tx, view, found[0], wanted) if len(found) == 1 and free is None else None
+
+
+def _is_left_to_keys(settings: QueueSettings) -> bool:
+    others = settings.capacity or settings.tasks or settings.has_rates or settings.ageing
+    return not others and settings.within is None
+
+
+class Seats:
+    """The lanes of one queue during one claim; all their heads stand in one bucket."""
+
+    def __init__(self, tx: Transaction, view: LaneView, bucket: int, wanted: int) -> None:
+        self._tx = tx
+        self._view = view
+        self._book = view.book
+        self._bucket = bucket
+        self._wanted = wanted
+        settings = self._book.settings
+        self._by_time = settings.order is Order.TIME_RANK
+        self._limits_keys, self._fair = settings.limits_keys, settings.fair
+        self._waiting: list[_Waiting] = []
+        self._chosen: list[Row] = []
+        self._used = tx.books.meters.reading(self._book.id, wanted)
+        self._left: dict[str, int] = {}
+        """The room that keys have which were asked for some."""
+        self._reached: dict[Party, int] = {}
+        self._clock = self._book.clock
+        self._searched: set[str] = set()
+        """Keys whose lanes were looked at behind the head."""
+        self._full: list[Row] = []
+        """The last ones of keys without room: those that found none, or took it."""
+
+    def chosen(self) -> list[Row]:
+        """The rows of those that may start, in the order in which they may."""
+        waiting, by_time = self._waiting, self._by_time
+        for head in self._view.heads_in("", self._bucket):
+            place = (head[_TURN], head[_DUE_AT], head[_RANK] if by_time else 0, head[_ID])
+            if waiting and waiting[0] < place:
+                self._offer_to_those_before(place)
+            if len(self._chosen) == self._wanted:
+                break
+            self._offer(head[_TURN], head, None)
+        self._offer_to_those_before((_ENDLESS,))
+        return self._chosen
+
+    def _offer_to_those_before(self, place: tuple[int, ...]) -> None:
+        waiting = self._waiting
+        while len(self._chosen) < self._wanted and waiting and waiting[0] < place:
+            turn, _, _, _, row, rest = heappop(waiting)
+            if rest is None:
+                self._searched.add(row[_KEY])
+                rest = self._view.behind(Candidate._make(row))
+                row = next(rest)
+            self._offer(turn, row, rest)
+
+    def _offer(self, turn: int, row: Row, rest: Iterator[Row] | None) -> None:
+        """A seat for the foremost of all, if its key has room. Who is behind it may be next."""
+        key, weight = row[_KEY], row[_WEIGHT]
+        left = self._room(key, weight) - weight if self._limits_keys else _ENDLESS
+        if left < 0:
+            self._full.append(row)
+            return
+        self._chosen.append(row)
+        self._left[key] = left
+        if self._fair:
+            self._clock = turn
+            turn += self._book.settings.turn_length(key, weight)
+            self._reached[key] = turn
+        if left:
+            self._look_behind(turn, row, rest)
+        else:
+            self._full.append(row)
+
+    def _room(self, key: str, weight: int) -> int:
+        left = self._left.get(key)
+        if left is not None:
+            return left
+        capacity = self._book.settings.key_units(key)
+        if capacity is None:
+            return _ENDLESS
+        used = self._used(of_key(key))
+        return capacity - used if used else max(capacity, weight)  # the heaviest runs alone
+
+    def _look_behind(self, turn: int, row: Row, rest: Iterator[Row] | None) -> None:
+        """Of a head it is known who is behind; elsewhere those who are due come one by one."""
+        if rest is None:
+            job_id, rank, due_at = row[_NEXT]
+            if job_id is not None and due_at <= self._tx.now:
+                self._wait(turn, (job_id, rank, due_at), row, None)
+            return
+        for job in islice(rest, 1):
+            self._wait(turn, job[_FOREMOST], job, rest)
+
+    def _wait(self, turn: int, job: Row, row: Row, rest: Iterator[Row] | None) -> None:
+        job_id, rank, due_at = job
+        second = rank if self._by_time else 0
+        heappush(self._waiting, (turn, due_at, second, job_id, row, rest))
+
+    def close(self) -> None:
+        """Write down what became of turns and lanes."""
+        book, lanes = self._book, self._tx.books.lanes
+        book.laned -= len(self._chosen)
+        heads = [row for row in self._chosen if row[_HEAD] is not None]
+        for head in heads:
+            if head[_KEY] in self._searched:
+                lanes.lose(book, head)
+        alone = [head for head in heads if head[_KEY] not in self._searched]
+        told = lanes.advance(book, alone, self._reached)
+        if self._fair:
+            others = {key: turn for key, turn in self._reached.items() if key not in told}
+            lanes.remember(book, others, self._clock)
+            if lanes.any_shut(book):  # maybe with heads in other buckets
+                lanes.write_turns(book, self._reached)
+        lanes.settle()
+        lanes.shut(book, [(Candidate._make(row), None) for row in self._full])
