@@ -101,6 +101,9 @@ class SeededChooser:
 class Lives:
     """Two desks, one on the reference; every step is done on both and must come out alike."""
 
+    batches: tuple[int, ...] = (1, 1, 2, 4)
+    limits: tuple[int, ...] = (1, 2, 3, 8)
+
     def __init__(self, chooser: Chooser, clock: VirtualClock, *stores: Store) -> None:
         self.pick = chooser.pick
         self.clock = clock
@@ -143,7 +146,7 @@ class Lives:
     # -- steps -----------------------------------------------------------------------------
 
     def enqueue(self) -> None:
-        jobs = [self._draft() for _ in range(self.pick((1, 1, 2, 4)))]
+        jobs = [self._draft() for _ in range(self.pick(self.batches))]
         twin = self.pick(tuple(Twin))
         placed = self.both(lambda desk: desk.intake.enqueue_many(jobs, twin=twin))
         if isinstance(placed, list):
@@ -168,7 +171,7 @@ class Lives:
         )
 
     def claim(self) -> None:
-        queues, limit = self._queues(), self.pick((1, 2, 3, 8))
+        queues, limit = self._queues(), self.pick(self.limits)
         session, visibility = self._lease()
         granted = self.both(
             lambda desk: desk.dispatch.claim(queues, limit, session=session, visibility=visibility)

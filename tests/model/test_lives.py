@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from stoker.store.memory import MemoryStore
 from tests.engines import ENGINES, ENGINES_AND_LIBRARIES, VirtualClock
+from tests.model.keyed import walk_by_keys
 from tests.model.lives import Lives
 from tests.model.walk import walk
 
@@ -19,7 +20,7 @@ T = TypeVar("T")
 OTHERS = sorted(ENGINES.keys() - {"memory"})
 
 SEEDS, STEPS = 80, 200
-FEWER_SEEDS = {"postgres": 24, "sqlite-of-python": 12}
+FEWER_SEEDS = {"postgres": 24, "redis-walking": 40, "sqlite-of-python": 12}
 """Where a step takes longer, or less has to be proved."""
 
 
@@ -44,6 +45,12 @@ def test_a_seeded_walk_agrees_with_the_reference_and_does_enough_to_prove_it(eng
         seen += walk(engine, seed, STEPS)
     lacking = {name: seen[name] for name, least in enough(seeds).items() if seen[name] < least}
     assert not lacking, f"of {seen['steps']} steps too few were of interest: {lacking}"
+
+
+@pytest.mark.parametrize("engine", sorted(ENGINES_AND_LIBRARIES.keys() - {"memory"}))
+def test_a_seeded_walk_among_keys_agrees_with_the_reference(engine: str) -> None:
+    for seed in range(FEWER_SEEDS.get(engine, SEEDS) // 2):
+        walk_by_keys(engine, seed, STEPS // 2)
 
 
 class DrawnChooser:

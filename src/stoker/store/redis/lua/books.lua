@@ -44,6 +44,8 @@ local function obey(page, rules)
   local counts = page.capacity or page.by_key or rules.names or rules.rate or page.within
   page.weighs = counts
   page.limited = counts or rules.ageing or rules.within
+  page.only_keys = page.by_key and not (page.capacity or rules.rate or rules.names or rules.key_rate
+    or rules.key_rates or rules.lent or rules.ageing or rules.within)
 end
 
 local function read_page(queue)
@@ -175,12 +177,22 @@ local function burden(page, units)
   end
 end
 
+-- Is any lane of the queue shut? Else nobody needs to know what would open one.
+local function has_shut_lanes(page)
+  if page.shuts == nil then
+    page.shuts = call('EXISTS', T .. ':z:' .. page.queue) == 1
+  end
+  return page.shuts
+end
+
 -- The same for those of a key.
 local function burden_key(page, key, units)
   if units == 0 or not page.by_key then
     return
   end
-  page.opened[key] = true
+  if has_shut_lanes(page) then
+    page.opened[key] = true
+  end
   if page.counts_keys then
     use(page, 'u', key, units)
   end
