@@ -206,7 +206,7 @@ MUTANTS = {
 }
 
 
-BY_LANES = {
+AMONG_KEYS = {
     "a full key lets more in": Mutant("if limit and used + weight > limit and", "if false and"),
     "what is too heavy for a key never starts": Mutant(
         "used + weight > limit and used > 0 then", "used + weight > limit then"
@@ -231,10 +231,15 @@ BY_LANES = {
     "what is due tomorrow has a turn today": Mutant(
         "(page.fair and falls_asleep(page, name, order))", "false"
     ),
-    "nobody takes turns": Mutant("turn + math.floor(weight", "turn + 0 * math.floor(weight"),
+    "nobody takes turns": Mutant("local next_turn = turn + length", "local next_turn = turn"),
     "all have turns of the same length": Mutant(
-        "(turns and turns[name] or WHOLE_WEIGHT)", "WHOLE_WEIGHT"
+        "local turns_each = page.rules.turns and page.rules.turns[name]", "local turns_each = nil"
     ),
+    "what many jobs gave back together is forgotten": Mutant(
+        "known[key], moved[key] = known[key] + units, true",
+        "known[key], moved[key] = known[key] + math.max(units, 0), true",
+    ),
+    "jobs that end together open no lane": Mutant("page.opened[keys[i]] = true\n", "\n"),
     "turns are not remembered": Mutant("    remember_turns(page, round.clock, round.moved)\n", ""),
     "those as far as the clock are before all others": Mutant(
         "sub(other, 1, 8) > clock or sub(one, 9) < sub(other, 9)", "true"
@@ -293,6 +298,6 @@ def test_the_walk_kills_the_mutant_in_which(name: str) -> None:
     assert_killed(mutant, lambda: walk_far(mutant.settings))
 
 
-@pytest.mark.parametrize("name", BY_LANES)
-def test_lives_of_keys_kill_the_mutant_in_which_by_lanes(name: str) -> None:
-    assert_killed(BY_LANES[name], walk_far_by_keys)
+@pytest.mark.parametrize("name", AMONG_KEYS)
+def test_lives_of_keys_kill_the_mutant_in_which(name: str) -> None:
+    assert_killed(AMONG_KEYS[name], walk_far_by_keys)

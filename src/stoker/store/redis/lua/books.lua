@@ -120,10 +120,12 @@ end
 
 -- Reads at once what `in_use` will be asked for. Names that are false are passed over.
 local function look_up_use(page, kind, names)
-  local unknown, known = {}, page.in_use[kind]
+  local unknown, known, n = {}, page.in_use[kind], 0
   for i = 1, #names do
-    if names[i] and not known[names[i]] then
-      unknown[#unknown + 1], known[names[i]] = names[i], 0
+    local name = names[i]
+    if name and not known[name] then
+      n = n + 1
+      unknown[n], known[name] = name, 0
     end
   end
   for at = 1, #unknown, MOST_ARGUMENTS do
@@ -195,6 +197,27 @@ local function burden_key(page, key, units)
   end
   if page.counts_keys then
     use(page, 'u', key, units)
+  end
+end
+
+-- The same for many jobs that hold so much each; keys that are false are passed over.
+local function burden_keys(page, keys, units)
+  if page.counts_keys then
+    look_up_use(page, 'u', keys)
+    local known, moved = page.in_use.u, page.moved.u
+    for i = 1, #keys do
+      local key = keys[i]
+      if key then
+        known[key], moved[key] = known[key] + units, true
+      end
+    end
+  end
+  if page.by_key and has_shut_lanes(page) then
+    for i = 1, #keys do
+      if keys[i] then
+        page.opened[keys[i]] = true
+      end
+    end
   end
 end
 

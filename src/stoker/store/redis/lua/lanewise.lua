@@ -6,7 +6,8 @@
 -- authority: both ways choose the same.
 --
 -- A round is what is known of some heads and what becomes of them: lists in which each head has its
--- place (members, names, orders, fields, numbers, kept, bodies), and lists of what is to be written.
+-- place (members, names, orders, fields, numbers, kept, bodies), and lists of what is to be written,
+-- with how far they are filled: asking a list for its length takes time.
 
 local ENOUGH = 10 -- heads that a round must be worth: less costs more than walking
 
@@ -72,7 +73,8 @@ local function new_round(page, wanted)
   return {
     members = members, gapless = gapless, names = names, orders = orders, fields = fields,
     numbers = numbers, kept = kept_heads(page, fields), bodies = read('j', numbers),
-    come = {}, set = {}, cleared = {}, left = {}, full = {}, moved = {}, clock = page.clock,
+    come = {}, set = {}, filled = 0, cleared = {}, left = {}, taken = 0, full = {}, moved = {},
+    clock = page.clock,
   }
 end
 
@@ -89,7 +91,7 @@ local function enters(page, name, weight)
   return true
 end
 
--- The turn of a head: nobody is further back than the clock.
+-- The turn of a head: nobody is further back than the clock. Where none are taken all are the same.
 local function turn_of(page, round, i)
   local turn = page.fair and unsorted(sub(round.members[i], 1, 8)) or 0
   return turn > round.clock and turn or round.clock
@@ -97,8 +99,9 @@ end
 
 -- A key has had a turn; returns the next one.
 local function take_turn(page, round, name, turn, weight)
-  local turns = page.rules.turns
-  local next_turn = turn + math.floor(weight * WHOLE_WEIGHT / (turns and turns[name] or WHOLE_WEIGHT))
+  local turns_each = page.rules.turns and page.rules.turns[name]
+  local length = turns_each and math.floor(weight * WHOLE_WEIGHT / turns_each) or weight
+  local next_turn = turn + length
   round.clock, round.moved[name] = turn, next_turn
   return next_turn
 end
@@ -115,7 +118,8 @@ local function move_up(page, round, i, turn)
     round.cleared[#round.cleared + 1] = field
     return nil
   end
-  local come, set, n = round.come, round.set, #round.set
+  local come, set, n = round.come, round.set, round.filled
+  round.filled = n + 2
   come[n + 1], set[n + 1] = '0', field
   if page.fair then
     local number = sortable(turn)
@@ -127,10 +131,10 @@ local function move_up(page, round, i, turn)
 end
 
 local function note_taken(page, round, i, taken)
-  local n = taken.count + 1
+  local n, left = taken.count + 1, round.taken + 1
   taken.numbers[n], taken.pages[n], taken.tasks[n] = round.numbers[i], page, false
   taken.bodies[n], taken.count = round.bodies[i], n
-  round.left[#round.left + 1] = in_lane(round.names[i], round.orders[i])
+  round.left[left], round.taken = in_lane(round.names[i], round.orders[i]), left
 end
 
 local function is_before(turn, order, other_turn, other_order)
@@ -180,7 +184,7 @@ local function write_round(page, round, passed)
   call_many('HSET', T .. ':o:' .. page.queue, round.set, 2)
   call_many('HDEL', T .. ':o:' .. page.queue, round.cleared, 1)
   call_many('ZREM', page.lane_line, round.left, 1)
-  page.laned, page.changed = page.laned - #round.left, true
+  page.laned, page.changed = page.laned - round.taken, true
   if page.fair then
     remember_turns(page, round.clock, round.moved)
   end
