@@ -14,8 +14,8 @@ from stoker.store.memory import MemoryStore
 from stoker.store.redis import RedisStore
 from stoker.store.sqlite import SqliteStore
 from stoker.store.sqlite.driver import Sync
+from tests.servers import functions, valkey
 from tests.servers import postgres as postgres_server
-from tests.servers import valkey
 
 START = 1_700_000_000_000_000
 SECOND = 1_000_000
@@ -63,6 +63,12 @@ def redis(clock: Clock, program: str = "valkey") -> Iterator[Store]:
 
 
 @contextmanager
+def redis_walking(clock: Clock) -> Iterator[Store]:
+    with functions.walking(), redis(clock) as store:
+        yield store
+
+
+@contextmanager
 def postgres(clock: Clock) -> Iterator[Store]:
     with postgres_server.stores().store(clock) as store:
         yield store
@@ -81,6 +87,8 @@ if "redis" in valkey.programs():
 
 ENGINES_AND_LIBRARIES: Engines = {
     **ENGINES,
+    "redis-walking": redis_walking,
     "sqlite-of-python": partial(sqlite, library="sqlite3"),
 }
-"""Where it is worth the time: an engine also over another library than the one it is made for."""
+"""Where it is worth the time: an engine also over another library than the one it is made for, or
+by the longer of two ways."""

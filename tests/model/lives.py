@@ -105,6 +105,8 @@ class Lives:
     """What may happen, by name, the likelier the oftener."""
     batches: Sequence[int] = (1, 1, 2, 4)
     """How many jobs come at once."""
+    limits: Sequence[int] = (1, 2, 3, 8)
+    """How many are asked for at once."""
 
     def __init__(self, chooser: Chooser, clock: VirtualClock, *stores: Store) -> None:
         self.pick = chooser.pick
@@ -173,7 +175,7 @@ class Lives:
         )
 
     def claim(self) -> None:
-        queues, limit = self._queues(), self.pick((1, 2, 3, 8))
+        queues, limit = self._queues(), self.pick(self.limits)
         session, visibility = self._lease()
         granted = self.both(
             lambda desk: desk.dispatch.claim(queues, limit, session=session, visibility=visibility)

@@ -21,6 +21,7 @@ _FIXED = ("id", "meta", "queues", "lines", "notes", "fading", "sessions", "locks
 _OWN_TERMS = ("q", "j", "l", "h", "g", "o", "z", "d", "p", "a", "holders")
 _ORDER = 22
 _FAIR_HEAD = 8 + 2 * _ORDER
+_FILLER = b"\xff" * 65  # which makes the server lay out a hash as such
 
 Settings = dict[str, QueueSettings]
 
@@ -48,6 +49,7 @@ def _kept(client: Any, tag: str) -> dict[str, Any]:
             kept[name] = dict(client.zrange(key, 0, -1, withscores=True))
         elif kind == b"hash":
             kept[name] = client.hgetall(key)
+            kept[name].pop(_FILLER, None)
         elif kind == b"set":
             kept[name] = client.smembers(key)
     return kept

@@ -6,7 +6,7 @@ A mutant that survives means that the walk no longer looks where it should.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import pytest
@@ -14,12 +14,10 @@ import pytest
 from stoker.kernel.queue import QueueSettings
 from stoker.kernel.rate import parse_rate
 from stoker.store.memory import MemoryStore
-from stoker.store.redis import wire
-from stoker.store.redis.library import Library, library
 from tests.engines import ENGINES, VirtualClock
 from tests.model.lives import QUEUES, Lives, SeededChooser
 from tests.model.walk import walk
-from tests.servers import valkey
+from tests.servers.functions import changed, forget
 
 SEEDS, STEPS = 40, 200
 
@@ -168,6 +166,12 @@ MUTANTS = {
     ),
     "deadlines are ignored": Mutant("if visibility and not stays then", "if false then"),
     "leases that stay are bound to sessions": Mutant("not stays and claim[5] or ''", "claim[5]"),
+    "by lanes, jobs that stand in none are overlooked": Mutant(
+        "page.laned == page[0] and", "", KEYED
+    ),
+    "by lanes, jobs without weight are overlooked": Mutant(
+        "    and call('EXISTS', page.free_line) == 0\n", "", KEYED
+    ),
     "a lane's head is not looked up again": Mutant("if news ~= kept then", "if not kept then"),
     "who joins before those known to follow a head is overlooked": Mutant(
         "elseif joined > sub(kept, -22) then",
@@ -178,7 +182,7 @@ MUTANTS = {
         "  if not joins then\n    buckets[bucket]", "  if false then\n    buckets[bucket]"
     ),
     "a shut lane is never opened": Mutant(
-        "page.opened[key] = true\n  if page.counts_keys", "if page.counts_keys"
+        "page.opened[key] = true\n  end\n  if page.counts_keys", "end\n  if page.counts_keys"
     ),
     "units of keys are not counted when they get a limit": Mutant(
         "if before.use ~= encode(", "if other_lanes and before.use ~= encode("
@@ -201,12 +205,56 @@ MUTANTS = {
 }
 
 
-def mutated(mutant: Mutant) -> Library:
-    """The library with one fault, under a name of its own."""
-    sound = library()
-    assert sound.code.count(mutant.sound) == 1, f"the mutant no longer fits: {mutant.sound}"
-    code = sound.code.replace(mutant.sound, mutant.broken)
-    return Library(code.replace(sound.digest, "mutant"), "mutant")
+AMONG_KEYS = {
+    "a full key lets more in": Mutant("if limit and used + weight > limit and", "if false and"),
+    "what is too heavy for a key never starts": Mutant(
+        "used + weight > limit and used > 0 then", "used + weight > limit then"
+    ),
+    "weights are ignored": Mutant("weight = weight_of(round.bodies[i])", "weight = WHOLE_WEIGHT"),
+    "who follows a head is passed over": Mutant(
+        "if least and is_before(least_turn, least, turn, order) then", "if false then"
+    ),
+    "who follows a head and comes before all who are seen is passed over": Mutant(
+        "if follower and is_before(next_turn, follower,",
+        "if least and is_before(next_turn, follower,",
+    ),
+    "the foremost of those who follow is forgotten": Mutant(
+        "least_turn or last_turn, least or last_order)", "last_turn, last_order)"
+    ),
+    "nobody is walked to": Mutant("      return page.laned > 0\n", "      return false\n"),
+    "nobody is looked at again": Mutant("    step = MOST_ARGUMENTS\n", "    break\n"),
+    "jobs start before they are due": Mutant("'[' .. bucket .. NOW8 .. HIGH", "'[' .. HIGH"),
+    "a lane that found no room is forgotten": Mutant(
+        "    shut_lane(page, round.names[i], round.orders[i])\n", ""
+    ),
+    "what is due tomorrow has a turn today": Mutant(
+        "(page.fair and falls_asleep(page, name, order))", "false"
+    ),
+    "nobody takes turns": Mutant("local next_turn = turn + length", "local next_turn = turn"),
+    "all have turns of the same length": Mutant(
+        "local turns_each = page.rules.turns and page.rules.turns[name]", "local turns_each = nil"
+    ),
+    "what many jobs gave back together is forgotten": Mutant(
+        "known[key], moved[key] = known[key] + units, true",
+        "known[key], moved[key] = known[key] + math.max(units, 0), true",
+    ),
+    "jobs that end together open no lane": Mutant("page.opened[keys[i]] = true\n", "\n"),
+    "turns are not remembered": Mutant("    remember_turns(page, round.clock, round.moved)\n", ""),
+    "those as far as the clock are before all others": Mutant(
+        "sub(other, 1, 8) > clock or sub(one, 9) < sub(other, 9)", "true"
+    ),
+    "those further than the clock are before it": Mutant(
+        "sub(other, 1, 8) > clock or sub(one, 9)", "sub(one, 9)"
+    ),
+    "heads between others are lost": Mutant("if round.gapless then", "if true then"),
+    "jobs of several ranks are chosen by the first": Mutant(
+        "(page.time_first or page.rank ~= MIXED)", "true"
+    ),
+    "use is not written": Mutant("use[name], page.moved.u[name] = used + weight, true", ""),
+    "those who follow are known with a gap": Mutant(
+        "number .. order .. followers", "number .. order .. order .. sub(followers, 45)"
+    ),
+}
 
 
 def walk_far(settings: Settings | None) -> None:
@@ -230,13 +278,25 @@ def walk_among(settings: Settings, seed: int) -> None:
             lives.compare()
 
 
-@pytest.mark.parametrize("name", MUTANTS)
-def test_the_walk_kills_the_mutant_in_which(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = mutated(MUTANTS[name])
-    monkeypatch.setattr(wire, "library", lambda: broken)
+def assert_killed(mutant: Mutant, walk_on: Callable[[], None]) -> None:
     try:
-        with pytest.raises(AssertionError):
-            walk_far(MUTANTS[name].settings)
+        with changed(mutant.sound, mutant.broken, "mutant"), pytest.raises(AssertionError):
+            walk_on()
     finally:
-        with valkey.default_server().client() as client:
-            client.function_delete("stoker_mutant")
+        forget("mutant")
+
+
+def walk_far_by_keys() -> None:
+    for seed in range(SEEDS):
+        walk("redis", seed, STEPS, "keyed")
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_the_walk_kills_the_mutant_in_which(name: str) -> None:
+    mutant = MUTANTS[name]
+    assert_killed(mutant, lambda: walk_far(mutant.settings))
+
+
+@pytest.mark.parametrize("name", AMONG_KEYS)
+def test_lives_of_keys_kill_the_mutant_in_which(name: str) -> None:
+    assert_killed(AMONG_KEYS[name], walk_far_by_keys)

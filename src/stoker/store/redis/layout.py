@@ -152,16 +152,27 @@ def queue_in_head(queue: str) -> bytes:
 
 
 _FACTS = 14
+_KEY = 6  # its place among those that `_facts_of` gives second
+_ENDS_WITH_KEY = 0x99  # nine facts, as a list of so many begins
+_NOT_USED = b"\xc1"  # by MessagePack, nor by the flags of a body
 _MISSING = (None,) * _FACTS
 
 
 def _facts_of(encoded: bytes) -> tuple[Facts, Facts]:
-    """(queue, name), then all from format on that a body knows, with the policy in its place."""
+    """Queue, name and format, then all that a body knows behind them, with the policy in its
+    place."""
     facts = _DECODE(encoded)
     how = PLAIN if len(facts) < _FACTS else _policy(facts.pop()[0])
     facts[5:5] = (how,)
     facts += _MISSING[len(facts) :]
     return (facts[0], facts[1], FORMATS[facts[2]]), tuple(facts[3:])
+
+
+def _stem(encoded: bytes, key: str | None) -> bytes:
+    """What stands before the key, if that comes last; else what nothing begins with."""
+    if encoded[0] != _ENDS_WITH_KEY or key is None:
+        return _NOT_USED
+    return encoded[: -len(_ENCODE(key))]
 
 
 # -- lives ---------------------------------------------------------------------------------
@@ -254,12 +265,16 @@ _NO_LIFE = _lived(_BORN)
 class JobReader:
     """Makes jobs of what a partition keeps of them.
 
-    Many that come together begin alike, or have lived alike: what was read last is remembered.
+    Many that come together begin alike, if need be up to their key, or have lived alike: what was
+    read last is remembered.
     """
 
     def __init__(self, partition: int) -> None:
         self.first = partition << PARTITION_SHIFT
-        self._head, self._about = b"", ((), ())  # type: tuple[bytes, tuple[Facts, Facts]]
+        self._head = self._stem = _NOT_USED
+        self._what: Facts = ()
+        self._about: Facts = ()
+        self._around_key: tuple[Facts, Facts] = ((), ())
         self._life, self._lived = b"", _NO_LIFE
 
     def id_of(self, number: bytes) -> int:
@@ -268,10 +283,9 @@ class JobReader:
 
     def job(self, number: bytes, body: bytes, written: bytes | None) -> Job:
         """One job."""
-        if not self._head or not body.startswith(self._head):
-            self._head = body[: 4 + int.from_bytes(body[1:4], "big")]
-            self._about = _facts_of(self._head[4:])
-        (queue, name, form), about = self._about
+        if not body.startswith(self._head):
+            self._read_head(body)
+        queue, name, form = self._what
         state, lived = _NO_LIFE
         if written is not None:
             if written != self._life:
@@ -279,7 +293,19 @@ class JobReader:
             state, lived = self._lived
         job_id = self.first | int.from_bytes(number, "big")
         payload = body[len(self._head) :]
-        return Job(queue, name, payload, form, job_id, state, *about, *lived)
+        return Job(queue, name, payload, form, job_id, state, *self._about, *lived)
+
+    def _read_head(self, body: bytes) -> None:
+        size = 4 + int.from_bytes(body[1:4], "big")
+        if body.startswith(self._stem, 4):
+            key = _DECODE(body[4 + len(self._stem) : size])
+            before, behind = self._around_key
+            self._about = (*before, key, *behind)
+        else:
+            self._what, self._about = _facts_of(body[4:size])
+            self._stem = _stem(body[4:size], self._about[_KEY])
+            self._around_key = self._about[:_KEY], self._about[_KEY + 1 :]
+        self._head = body[:size]
 
     def jobs(self, shown: Sequence[Any]) -> Iterator[Job]:
         """Jobs that were told as number, body, life, one after the other."""

@@ -16,7 +16,10 @@ from typing import NamedTuple
 # In this order, since each builds upon those before it. Lua knows only so many names at a time:
 # what some parts say is their own, but for the names that are given here.
 _GROUND: Mapping[str, str] = {
-    **dict.fromkeys(("base", "lives", "books", "lines", "heads"), ""),
+    **dict.fromkeys(("base", "lives", "books", "lines"), ""),
+    "heads": "rating_of, due_of, served, line_of_heads, note_change, no_changes, rewrite_heads, "
+    "falls_asleep, head_for, orders_behind, kept_heads, settle_wholly, shut_lane, "
+    "wake_lanes, settle_lanes, level_turns, lanes_of, remember_turns",
     "settings": "configure",
     "stands": "QUEUE, STATE, KEY, leave, enter",
     "commit": "commit, note_revision, seal_on, take_numbers",
@@ -26,7 +29,8 @@ _GROUND: Mapping[str, str] = {
     "portions": "STEP, members_between, due_members, lines_in",
     "walk": "note_taken, set_out, foremost, let_in_foremost, set_out_again, leave_lanes, "
     "shut_lanes",
-    "claim": "",
+    "lanewise": "take_by_lanes",
+    "claim": "serve, is_alive, told_lives",
 }
 # Of these there is only what they export.
 _FLOORS = ("transact", "place", "look", "watch", "people", "house")

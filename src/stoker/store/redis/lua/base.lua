@@ -122,6 +122,10 @@ local function head_of(body)
   return decode(sub(body, 5, 4 + unpack_struct('>I4', body) % 16777216))
 end
 
+local function weight_of(body)
+  return byte(body) == 0 and WHOLE_WEIGHT or head_of(body)[8]
+end
+
 local function put(kind, numbers, values)
   by_home(numbers, function(home, first, last)
     local pairs_of, n = {}, 0

@@ -44,6 +44,8 @@ local function obey(page, rules)
   local counts = page.capacity or page.by_key or rules.names or rules.rate or page.within
   page.weighs = counts
   page.limited = counts or rules.ageing or rules.within
+  page.only_keys = page.by_key and not (page.capacity or rules.rate or rules.names or rules.key_rate
+    or rules.key_rates or rules.lent or rules.ageing or rules.within)
 end
 
 local function read_page(queue)
@@ -118,10 +120,12 @@ end
 
 -- Reads at once what `in_use` will be asked for. Names that are false are passed over.
 local function look_up_use(page, kind, names)
-  local unknown, known = {}, page.in_use[kind]
+  local unknown, known, n = {}, page.in_use[kind], 0
   for i = 1, #names do
-    if names[i] and not known[names[i]] then
-      unknown[#unknown + 1], known[names[i]] = names[i], 0
+    local name = names[i]
+    if name and not known[name] then
+      n = n + 1
+      unknown[n], known[name] = name, 0
     end
   end
   for at = 1, #unknown, MOST_ARGUMENTS do
@@ -175,14 +179,45 @@ local function burden(page, units)
   end
 end
 
+-- Is any lane of the queue shut? Else nobody needs to know what would open one.
+local function has_shut_lanes(page)
+  if page.shuts == nil then
+    page.shuts = call('EXISTS', T .. ':z:' .. page.queue) == 1
+  end
+  return page.shuts
+end
+
 -- The same for those of a key.
 local function burden_key(page, key, units)
   if units == 0 or not page.by_key then
     return
   end
-  page.opened[key] = true
+  if has_shut_lanes(page) then
+    page.opened[key] = true
+  end
   if page.counts_keys then
     use(page, 'u', key, units)
+  end
+end
+
+-- The same for many jobs that hold so much each; keys that are false are passed over.
+local function burden_keys(page, keys, units)
+  if page.counts_keys then
+    look_up_use(page, 'u', keys)
+    local known, moved = page.in_use.u, page.moved.u
+    for i = 1, #keys do
+      local key = keys[i]
+      if key then
+        known[key], moved[key] = known[key] + units, true
+      end
+    end
+  end
+  if page.by_key and has_shut_lanes(page) then
+    for i = 1, #keys do
+      if keys[i] then
+        page.opened[keys[i]] = true
+      end
+    end
   end
 end
 

@@ -101,11 +101,9 @@ local function pass(lines, limit, taken)
   end
 end
 
--- Up to `limit` jobs of all these lines, the best first.
-local function choose(lines, limit)
-  local aside, taken = {}, {
-    count = 0, numbers = {}, pages = {}, tasks = {}, bodies = {}, leaving = {},
-  }
+-- Takes up to `limit` jobs of all these lines, the best first.
+local function choose(lines, limit, taken)
+  local aside = {}
   pass(lines, limit, taken)
   for _, line in ipairs(lines) do
     if line.walk and #line.walk.aside > 0 then
@@ -116,7 +114,6 @@ local function choose(lines, limit)
   if #aside > 0 and taken.count < limit then
     pass(aside, limit, taken)
   end
-  return taken
 end
 
 -- -- taking ---------------------------------------------------------------------------------
@@ -205,13 +202,13 @@ local function start(claim, taken)
 end
 
 -- What is kept of a session; false if it is dead.
-local function is_alive(session)
+function is_alive(session)
   local kept = call('HGET', T .. ':sessions', session)
   return kept and unpack_struct('>i8', kept) > NOW and kept
 end
 
 -- Those whose life is not the one that was told already are told one by one.
-local function told_lives(lives)
+function told_lives(lives)
   local odd = {}
   for i = 2, #lives do
     if lives[i] ~= lives[1] then
@@ -221,17 +218,32 @@ local function told_lives(lives)
   return odd
 end
 
--- The lines of the queues asked for, of which each counts once, in which somebody waits.
-local function lines_for(queues, limit, doors)
+-- What time has changed in a queue's line of heads.
+local function catch_up(page)
+  if page.dozes then
+    wake_lanes(page)
+  end
+  if page.fair then
+    level_turns(page)
+  end
+end
+
+-- The queues asked for, of which each counts once, in which somebody waits.
+local function waiting_in(queues)
   local waiting, asked = {}, {}
   for _, queue in ipairs(queues) do
     local page = not asked[queue] and known_page(queue)
     asked[queue] = true
     local outer = page and page.within and known_page(page.within)
     if page and page[0] > 0 and not page.paused and not (outer and outer.paused) then
+      catch_up(page)
       waiting[#waiting + 1] = page
     end
   end
+  return waiting
+end
+
+local function lines_of(waiting, limit, doors)
   local lines = {}
   for i, page in ipairs(waiting) do
     lines[i] = line_of(page, limit, #waiting == 1, doors)
@@ -255,13 +267,16 @@ end
 
 -- claim: queues, limit, token, session or NOBODY, session in hexadecimal or '', visibility or nil.
 -- Returns false for a dead session, or numbers, the first life, bodies, and lives that differ.
-local function serve(claim)
+function serve(claim)
   if claim[5] ~= '' and not is_alive(claim[5]) then
     return false
   end
-  local doors = {}
-  local lines = lines_for(claim[1], claim[2], doors)
-  local taken = choose(lines, claim[2])
+  local limit, waiting, doors, lines = claim[2], waiting_in(claim[1]), {}, NONE
+  local taken = {count = 0, numbers = {}, pages = {}, tasks = {}, bodies = {}, leaving = {}}
+  if #waiting ~= 1 or take_by_lanes(waiting[1], limit, taken) then
+    lines = lines_of(waiting, limit - taken.count, doors)
+    choose(lines, limit, taken)
+  end
   local bodies, lives = {}, {}
   if taken.count > 0 then
     take_out(taken)

@@ -14,8 +14,10 @@
 -- Followers are the orders of those who come next in the lane and bucket, without a gap. A claim that
 -- had to look them up wrote them down for those after it; how many there are says nothing.
 
+local AHEAD = 8 -- followers that are looked up at once
+
 -- By what a queue sorts its jobs: the order, unless they age.
-local function rating_of(page, order)
+function rating_of(page, order)
   if not page.ageing then
     return order
   end
@@ -23,7 +25,7 @@ local function rating_of(page, order)
   return sortable(aged) .. sub(order, 9)
 end
 
-local function due_of(page, order)
+function due_of(page, order)
   return page.time_first and sub(order, 1, 8) or sub(order, 9, 16)
 end
 
@@ -32,7 +34,7 @@ local function party_of(key)
 end
 
 -- How far those with a key have been served, or (false) those without; 0 if nobody is further back.
-local function served(page, key)
+function served(page, key)
   local number = page.served[key]
   if not number then
     number = tonumber(call('ZSCORE', T .. ':p:' .. page.queue, party_of(key)) or '0')
@@ -42,7 +44,7 @@ local function served(page, key)
 end
 
 -- The line with a lane's heads, and what stands before them there.
-local function line_of_heads(page, task)
+function line_of_heads(page, task)
   if task then
     return T .. ':g:' .. page.queue, pack('>I4', #task) .. task
   end
@@ -51,7 +53,7 @@ end
 
 -- changes: who leaves the lines of heads and who enters them, by line, and what is kept of lanes from
 -- now on. This one is of a lane and bucket: its head before and after, or false, and what is kept.
-local function note_change(page, changes, name, field, before, head, kept)
+function note_change(page, changes, name, field, before, head, kept)
   local _, task = key_and_task(name)
   local line, prefix = line_of_heads(page, task)
   if before ~= head then
@@ -74,11 +76,11 @@ local function note_change(page, changes, name, field, before, head, kept)
   end
 end
 
-local function no_changes()
+function no_changes()
   return {gone = {}, come = {}, set = {}, cleared = {}}
 end
 
-local function rewrite_heads(page, changes)
+function rewrite_heads(page, changes)
   for line, members in pairs(changes.gone) do
     call_many('ZREM', line, members, 1)
     call_many('ZADD', line, changes.come[line], 2)
@@ -87,14 +89,21 @@ local function rewrite_heads(page, changes)
   call_many('HDEL', T .. ':o:' .. page.queue, changes.cleared, 1)
 end
 
+-- In a fair queue a lane sleeps until its foremost job is due. Does it?
+function falls_asleep(page, name, order)
+  local due = due_of(page, order)
+  if due <= NOW8 then
+    return false
+  end
+  call('ZADD', T .. ':d:' .. page.queue, 'LT', whole(unsorted(due)), name)
+  return true
+end
+
 -- What is to stand in the line of heads for a job; false if its lane is to sleep until it is due.
-local function head_for(page, name, order)
+function head_for(page, name, order)
   if not page.fair then
     return order
-  end
-  local due = due_of(page, order)
-  if due > NOW8 then
-    call('ZADD', T .. ':d:' .. page.queue, 'LT', whole(unsorted(due)), name)
+  elseif falls_asleep(page, name, order) then
     return false
   end
   local key = key_and_task(name)
@@ -107,8 +116,19 @@ local function first_in(page, field)
   return first and sub(first, 5 + unpack_struct('>I4', first))
 end
 
+-- The orders of those who come next in a lane and bucket, due or not, one behind the other.
+function orders_behind(page, name, order, field)
+  local orders, lane = {}, 4 + #name
+  local found = call('ZRANGEBYLEX', page.lane_line, '(' .. in_lane(name, order),
+    '[' .. field .. HIGH, 'LIMIT', 0, AHEAD)
+  for i = 1, #found do
+    orders[i] = sub(found[i], lane + 1)
+  end
+  return concat(orders)
+end
+
 -- What is kept of these lanes and buckets: head and followers, or false.
-local function kept_heads(page, fields)
+function kept_heads(page, fields)
   local found = {}
   for at = 1, #fields, MOST_ARGUMENTS do
     local last = math.min(at + MOST_ARGUMENTS - 1, #fields)
@@ -162,7 +182,7 @@ local function each_bucket(page, name, first, act)
 end
 
 -- All buckets of these lanes, in which nobody has moved.
-local function settle_wholly(page, lanes)
+function settle_wholly(page, lanes)
   local names, fields, orders, changes = {}, {}, {}, no_changes()
   for _, name in ipairs(lanes) do
     each_bucket(page, name, '', function(bucket, order)
@@ -200,8 +220,9 @@ end
 
 -- Those behind a job that did not fit must not overtake it; those before it may still come. If only
 -- time stands against it, it is asked again then.
-local function shut_lane(page, name, order, opens_at)
+function shut_lane(page, name, order, opens_at)
   call('SADD', T .. ':z:' .. page.queue, name)
+  page.shuts = true
   local rating, changes = rating_of(page, order), no_changes()
   each_bucket(page, name, page.ageing and '' or bucket_of(page, order), function(bucket)
     local field = in_lane(name, bucket)
@@ -218,7 +239,7 @@ local function shut_lane(page, name, order, opens_at)
 end
 
 -- Lanes whose moment has come.
-local function wake_lanes(page)
+function wake_lanes(page)
   local line = T .. ':d:' .. page.queue
   local names = call('ZRANGEBYSCORE', line, '-inf', moment())
   if #names > 0 then
@@ -246,16 +267,14 @@ local function settle_moved(page)
   rewrite_heads(page, changes)
 end
 
--- Opens what an event may have made room for, if any lane is shut.
+-- Opens what an event may have made room for.
 local function open_some(page)
   local names = {}
   local function note(name)
     names[#names + 1] = name
   end
-  if call('EXISTS', T .. ':z:' .. page.queue) == 1 then
-    for key in pairs(page.opened) do
-      each_lane(page, key, note)
-    end
+  for key in pairs(page.opened) do
+    each_lane(page, key, note)
   end
   for name in pairs(page.roused) do
     note(name)
@@ -267,7 +286,7 @@ local function open_some(page)
 end
 
 -- Looks up the heads of lanes that moved, and opens some.
-local function settle_lanes()
+function settle_lanes()
   for _, page in pairs(pages) do
     if next(page.lanes) then
       settle_moved(page)
@@ -296,7 +315,7 @@ local function level_heads(page, task)
   rewrite_heads(page, changes)
 end
 
-local function level_turns(page)
+function level_turns(page)
   level_heads(page)
   for _, task in ipairs(page.tasks) do
     level_heads(page, task)
@@ -304,7 +323,7 @@ local function level_turns(page)
 end
 
 -- All lanes of those who have had their turns, as far as there may be more than one of each.
-local function lanes_of(page, moved)
+function lanes_of(page, moved)
   local lanes = {}
   if page.rank == MIXED or #page.tasks > 0 then
     for key in pairs(moved) do
@@ -317,7 +336,7 @@ local function lanes_of(page, moved)
 end
 
 -- Some have had their turns: they will stand further back, with all they have in line.
-local function remember_turns(page, clock, moved)
+function remember_turns(page, clock, moved)
   local numbers, n = {}, 0
   for key, number in pairs(moved) do
     numbers[n + 1], numbers[n + 2], n = whole(number), party_of(key), n + 2

@@ -95,7 +95,7 @@ local function lane_moved(page, name, order, joins)
     buckets[bucket] = order
   end
   page.lanes[name] = buckets
-  if key then
+  if key and has_shut_lanes(page) then
     page.opened[key] = true
   end
 end

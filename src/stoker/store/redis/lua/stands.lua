@@ -41,15 +41,8 @@ end
 -- Jobs hold so many units each, or give them up; their tasks count them where they have limits.
 local function hold(page, key, units, numbers, tasks)
   burden(page, units * #numbers)
-  if type(key) == 'table' and page.by_key then
-    if page.counts_keys then
-      look_up_use(page, 'u', key)
-    end
-    for i = 1, #numbers do
-      if key[i] then
-        burden_key(page, key[i], units)
-      end
-    end
+  if type(key) == 'table' then
+    burden_keys(page, key, units)
   elseif type(key) == 'string' then
     burden_key(page, key, units * #numbers)
   end

@@ -16,7 +16,6 @@ local READY, FREE_LINE, HEADS, HEAD = 1, 2, 3, 4 -- one among the heads, and one
 local ORDER, WEIGHT, BODY, SOURCE, LINE, TURN, SERVED = 2, 3, 4, 5, 6, 7, 8
 local NAME, WHOSE, TASK, FIELD, FORMER, FRONT, AT, LEFT = 9, 10, 11, 12, 13, 14, 15, 16
 local BEFORE_ALL = rep('\0', 8)
-local AHEAD = 8 -- followers that are looked up at once
 
 -- -- lines ----------------------------------------------------------------------------------
 
@@ -38,13 +37,8 @@ end
 -- Who comes next in an entry's lane and bucket, due or not; false: nobody.
 local function next_in_lane(page, entry)
   if entry[AT] > #entry[FRONT] then
-    local orders, lane = {}, 4 + #entry[NAME]
-    local found = call('ZRANGEBYLEX', page.lane_line, '(' .. in_lane(entry[NAME], entry[ORDER]),
-      '[' .. entry[FIELD] .. HIGH, 'LIMIT', 0, AHEAD)
-    for i = 1, #found do
-      orders[i] = sub(found[i], lane + 1)
-    end
-    entry[FRONT], entry[AT] = concat(orders), 1
+    entry[FRONT] = orders_behind(page, entry[NAME], entry[ORDER], entry[FIELD])
+    entry[AT] = 1
   end
   local at = entry[AT]
   entry[AT] = at + 22
@@ -127,7 +121,7 @@ local function weigh(walk, entry)
   else
     local body = entry[BODY] or body_of(walk, entry)
     entry[BODY] = body
-    entry[WEIGHT] = byte(body) == 0 and WHOLE_WEIGHT or head_of(body)[8]
+    entry[WEIGHT] = weight_of(body)
   end
 end
 
@@ -244,12 +238,6 @@ end
 
 -- All lines of a queue, before the first has been asked.
 function set_out(page, door, need)
-  if page.dozes then
-    wake_lanes(page)
-  end
-  if page.fair then
-    level_turns(page)
-  end
   local walk = new_walk(page, door, need)
   for _, line in ipairs(lines_in(page, page.line, '', need, walk.note)) do
     go_on_in_line(walk, line_entry(walk, READY, line))
