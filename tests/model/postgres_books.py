@@ -18,11 +18,12 @@ WHERE state = 0 AND (
         WHEN key IS NOT NULL THEN '' END)
 """
 
-# Of those that hold capacity, the ones that a task's limit is about.
+# Of those that hold capacity, the ones that a task's or a key's limit is about.
 _UNCOUNTED = """
 SELECT job.id FROM stoker.job JOIN stoker.queue ON queue.name = job.queue
-WHERE (state = 1 OR state = 2 AND waits_for LIKE 'reply:%') AND weight > 0
-    AND '~' || job.name = ANY (kinds) AND lane IS DISTINCT FROM '~' || job.name
+WHERE (state = 1 OR state = 2 AND waits_for LIKE 'reply:%') AND (
+    weight > 0 AND '~' || job.name = ANY (kinds) AND lane IS DISTINCT FROM '~' || job.name
+    OR counted IS DISTINCT FROM (key IS NOT NULL AND counts_keys))
 """
 
 _MISJUDGED = """

@@ -82,8 +82,8 @@ MUTANTS = {
     ),
     "what a key holds is not counted": Mutant(
         "lanes",
-        "key = substr(party, 2) AND key IS NOT NULL\n                    AND (state = 1 OR",
-        "key = substr(party, 2) AND key IS NOT NULL\n                    AND (state = 9 OR",
+        "key = substr(party, 2) AND counted\n                    AND (state = 1 OR",
+        "key = substr(party, 2) AND counted\n                    AND (state = 9 OR",
     ),
     "what a task holds is not counted": Mutant(
         "lanes", "AND lane = kind AND lane >= '~'", "AND lane = kind AND lane > '~~~'"
@@ -138,7 +138,7 @@ MUTANTS = {
         "lanes", "ORDER BY stoker.aged(bucket, step, due_at), due_at", "ORDER BY bucket, due_at"
     ),
     "lanes stay as they are when other tasks have limits": Mutant(
-        "books", "(limits, by_time, lanes) THEN", "(limits, by_time, before.kinds) THEN"
+        "books", "(limits, by_time, lanes, counting)", "(limits, by_time, before.kinds, counting)"
     ),
     "who runs is not counted when its task gets a limit": Mutant(
         "books", "WHERE queue = line AND state = 1\n", "WHERE queue = line AND state = 9\n"

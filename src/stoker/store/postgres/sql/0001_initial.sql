@@ -78,6 +78,7 @@ CREATE TABLE stoker.job (
     undecided     boolean NOT NULL DEFAULT false,
     stays         boolean NOT NULL DEFAULT false, -- by its policy: no lease of it ends by itself
     repeats       boolean NOT NULL DEFAULT false,
+    counted       boolean NOT NULL DEFAULT false, -- what it holds counts for its key
     timeout       bigint,                        -- of its policy: how long a try may last
     token         bigint,
     session       bigint,
@@ -125,8 +126,10 @@ CREATE INDEX job_laned ON stoker.job
 CREATE INDEX job_running ON stoker.job (session, until) WHERE state = 1;
 CREATE INDEX job_cancelling ON stoker.job (session, id) WHERE state = 1 AND cancel_requested;
 -- Who holds a key's capacity, and who that of a task which has a limit.
-CREATE INDEX job_holding ON stoker.job (queue, key)
-    WHERE key IS NOT NULL AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%');
+-- Entries of one key that are gone lie between those of others: gathering them into one, as the
+-- server would do when a page is full, costs more than all the rest.
+CREATE INDEX job_holding ON stoker.job (queue, key) WITH (deduplicate_items = off)
+    WHERE counted AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%');
 CREATE INDEX job_holding_task ON stoker.job (queue, lane)
     WHERE lane >= '~' AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%');
 CREATE INDEX job_waiting ON stoker.job (waits_for, parent_id) WHERE state = 2;

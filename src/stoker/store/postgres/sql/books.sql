@@ -69,7 +69,8 @@ BEGIN
         within = outer_queue, counts_keys = counting, rates_keys = rating, opens_at = NULL,
         lanewise = by_lanes, key_units = units
     WHERE name = line;
-    IF (before.limited, before.time_first, before.kinds) = (limits, by_time, lanes) THEN
+    IF (before.limited, before.time_first, before.kinds, before.counts_keys)
+            = (limits, by_time, lanes, counting) THEN
         IF (before.fair, before.ageing, before.within)
                 IS DISTINCT FROM (taking_turns, step, outer_queue) THEN
             PERFORM stoker.seize(line);
@@ -79,22 +80,24 @@ BEGIN
         SELECT queue, party, kind, bucket FROM gone;
     ELSE
         PERFORM stoker.seize(line);
-        PERFORM stoker.place_anew(line, limits, by_time, lanes);
+        PERFORM stoker.place_anew(line, limits, by_time, lanes, counting);
     END IF;
 END $$;
 
 -- Give the jobs of a queue the places that they have by its new settings: all that are queued, and
--- those that run, for the sake of their tasks' limits.
+-- those that run, for the sake of limits of tasks and keys.
 CREATE OR REPLACE FUNCTION stoker.place_anew(
-    line text, limits boolean, by_time boolean, lanes text[]
+    line text, limits boolean, by_time boolean, lanes text[], counting boolean
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    UPDATE stoker.job SET bucket = new.bucket, second = new.second, lane = new.lane
+    UPDATE stoker.job SET bucket = new.bucket, second = new.second, lane = new.lane,
+        counted = new.counted
     FROM (
         SELECT id, CASE WHEN by_time THEN 0 ELSE bucket + second END AS bucket,
             CASE WHEN by_time THEN bucket + second ELSE 0 END AS second,
-            CASE WHEN limits THEN stoker.lane_of(key, name, weight, lanes) END AS lane
+            CASE WHEN limits THEN stoker.lane_of(key, name, weight, lanes) END AS lane,
+            key IS NOT NULL AND counting AS counted
         FROM stoker.job WHERE id = ANY (ARRAY(
             SELECT id FROM stoker.job WHERE queue = line AND state = 0 AND lane IS NULL
             UNION ALL
@@ -107,8 +110,8 @@ BEGIN
             SELECT id FROM stoker.job WHERE queue = line AND state = 2
                 AND waits_for >= 'reply:' AND waits_for < 'reply;'))
     ) AS new
-    WHERE job.id = new.id AND job.state < 3 AND (job.bucket, job.second, job.lane)
-        IS DISTINCT FROM (new.bucket, new.second, new.lane);
+    WHERE job.id = new.id AND job.state < 3 AND (job.bucket, job.second, job.lane, job.counted)
+        IS DISTINCT FROM (new.bucket, new.second, new.lane, new.counted);
     DELETE FROM stoker.head WHERE queue = line;
     DELETE FROM stoker.news WHERE queue = line;
     INSERT INTO stoker.news (queue, party, kind, bucket)

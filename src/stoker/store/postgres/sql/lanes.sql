@@ -341,7 +341,7 @@ BEGIN
             CASE WHEN known.time_first THEN minor ELSE 0 END AS second,
             CASE WHEN known.counts_keys AND party <> '' THEN (
                 SELECT coalesce(sum(weight), 0)::bigint FROM stoker.job
-                WHERE queue = line AND key = substr(party, 2) AND key IS NOT NULL
+                WHERE queue = line AND key = substr(party, 2) AND counted
                     AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%')) END AS used,
             CASE WHEN known.rates_keys AND party <> '' THEN (
                 SELECT state FROM stoker.flow WHERE queue = line AND meter = party) END AS flow

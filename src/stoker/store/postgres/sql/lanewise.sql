@@ -17,8 +17,102 @@ BEGIN
         OR EXISTS (SELECT FROM stoker.line(line, now, 1, -9223372036854775808,
             mark_buckets, mark_dues, mark_seconds, mark_jobs));
     IF NOT seats.unclear THEN
-        seats := stoker.seats_in_lanes(line, now, most);
+        seats := stoker.seats_of_heads(line, now, most);
+        IF seats.unclear THEN
+            seats := stoker.seats_in_lanes(line, now, most);
+        END IF;
     END IF;
+    RETURN seats;
+END $$;
+
+-- The open lanes of a queue that come first, in order.
+CREATE OR REPLACE FUNCTION stoker.foremost_lanes(
+    line text, taking_turns boolean, clock bigint, most bigint
+) RETURNS TABLE (spot tid, party text, bucket bigint, number bigint, major bigint, minor bigint,
+    job bigint, due_at bigint)
+LANGUAGE sql STABLE AS $$
+    SELECT spot, party, bucket, greatest(turn, clock) AS number, major, minor, job, due_at FROM (
+        (SELECT ctid AS spot, party, bucket, turn, major, minor, job, due_at FROM stoker.head
+        WHERE queue = line AND kind = '' AND shut_until IS NULL AND turn <= 0
+        ORDER BY turn, major, minor, job LIMIT most)
+        UNION ALL
+        (SELECT ctid, party, bucket, turn, major, minor, job, due_at FROM stoker.head
+        WHERE taking_turns AND queue = line AND kind = '' AND shut_until IS NULL
+            AND turn >= greatest(clock, 1)
+        ORDER BY turn, major, minor, job LIMIT most)) AS open
+    ORDER BY number, major, minor, job LIMIT most
+$$;
+
+-- How many jobs of weight one a key may start that holds so much; no limit is as many as you like.
+CREATE OR REPLACE FUNCTION stoker.places(units bigint, used bigint, most bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN units IS NULL THEN most WHEN used = 0 THEN greatest(units / 1000, 1)
+        ELSE greatest(units - used, 0) / 1000 END
+$$;
+
+-- Who is next if that is nobody but heads, one of a lane: then nothing has to be sorted or counted,
+-- and of each lane only the next has to be seen. It is unclear if a second job of some lane might be
+-- before the head of another, and where there are lanes of several ranks, for one key has several.
+CREATE OR REPLACE FUNCTION stoker.seats_of_heads(line text, now bigint, most bigint)
+RETURNS stoker.seats
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    known stoker.queue;
+    clock bigint;
+    seats stoker.seats;
+BEGIN
+    SELECT * INTO known FROM stoker.queue WHERE name = line;
+    IF known.paused THEN
+        RETURN seats;
+    END IF;
+    clock := CASE WHEN known.fair THEN coalesce((SELECT reached FROM stoker.turn
+        WHERE queue = line AND party = '!'), 0) ELSE 0 END;
+    WITH open AS MATERIALIZED (
+        SELECT *, CASE WHEN known.key_units IS NOT NULL THEN (
+                SELECT coalesce(sum(weight), 0)::bigint FROM stoker.job
+                WHERE queue = line AND key = substr(party, 2) AND counted
+                    AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%')) END AS used
+        FROM stoker.foremost_lanes(line, known.fair, clock, most)
+    ), lane AS MATERIALIZED (
+        SELECT spot, party, open.bucket, number, major, minor, job, used, head.revision,
+            head.weight, following.id, following.due_at,
+            number + CASE WHEN known.fair THEN 1000 ELSE 0 END AS next_number,
+            CASE WHEN known.time_first THEN following.due_at ELSE open.bucket END AS next_major,
+            CASE WHEN known.time_first THEN following.second ELSE following.due_at END AS next_minor,
+            stoker.places(known.key_units, used, most) AS places
+        FROM open
+        LEFT JOIN stoker.job AS head ON head.id = open.job AND head.state = 0
+            AND head.bucket = open.bucket AND head.due_at = open.due_at AND head.due_at <= now
+        LEFT JOIN LATERAL (
+            SELECT id, job.due_at, job.second FROM stoker.job
+            WHERE queue = line AND state = 0 AND lane = '' AND lane <> '!'
+                AND coalesce('=' || key, '') = open.party AND bucket = open.bucket
+                AND (job.due_at, job.second, id) > (open.due_at,
+                    CASE WHEN known.time_first THEN open.minor ELSE 0 END, open.job)
+            ORDER BY job.due_at, job.second, id LIMIT 1
+        ) AS following ON true
+    ), last AS MATERIALIZED (
+        SELECT number, major, minor, job, (SELECT count(*) FROM lane) = most AS enough FROM lane
+        ORDER BY number DESC, major DESC, minor DESC, job DESC LIMIT 1
+    )
+    -- They are in order: nothing sorts them anew.
+    SELECT bool_or(revision IS NULL OR weight <> 1000 OR places < 1
+            OR places > 1 AND due_at <= now AND NOT (enough
+                AND (next_number, next_major, next_minor, id)
+                    > (last.number, last.major, last.minor, last.job)))
+            OR min(bucket) < max(bucket),
+        array_agg(lane.job), array_agg(revision), array_agg(spot),
+        array_agg(CASE WHEN known.fair AND next_number > last.number THEN next_number ELSE 0 END),
+        array_agg(next_major), array_agg(next_minor), array_agg(id), array_agg(due_at),
+        array_agg(CASE WHEN due_at > now THEN due_at END),
+        array_agg(party) FILTER (WHERE known.fair),
+        array_agg(CASE WHEN next_number > last.number THEN next_number ELSE 0 END)
+            FILTER (WHERE known.fair),
+        max(last.number),
+        array_agg(party) FILTER (WHERE full_now), array_agg(lane.major) FILTER (WHERE full_now),
+        array_agg(lane.minor) FILTER (WHERE full_now), array_agg(lane.job) FILTER (WHERE full_now)
+    INTO seats FROM last CROSS JOIN lane
+    CROSS JOIN LATERAL (SELECT used + 1000 >= known.key_units AS full_now) AS key;
     RETURN seats;
 END $$;
 
@@ -38,27 +132,15 @@ BEGIN
     END IF;
     clock := CASE WHEN known.fair THEN coalesce((SELECT reached FROM stoker.turn
         WHERE queue = line AND party = '!'), 0) ELSE 0 END;
-    WITH foremost AS (
-        (SELECT ctid AS spot, party, bucket, turn, major, minor, job, due_at FROM stoker.head
-        WHERE queue = line AND kind = '' AND shut_until IS NULL AND turn <= 0
-        ORDER BY turn, major, minor, job LIMIT most)
-        UNION ALL
-        (SELECT ctid, party, bucket, turn, major, minor, job, due_at FROM stoker.head
-        WHERE known.fair AND queue = line AND kind = '' AND shut_until IS NULL
-            AND turn >= greatest(clock, 1)
-        ORDER BY turn, major, minor, job LIMIT most)
-    ), open AS MATERIALIZED (
+    WITH open AS MATERIALIZED (
         SELECT *, CASE WHEN known.key_units IS NOT NULL THEN (
                 SELECT coalesce(sum(weight), 0)::bigint FROM stoker.job
-                WHERE queue = line AND key = substr(party, 2) AND key IS NOT NULL
+                WHERE queue = line AND key = substr(party, 2) AND counted
                     AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%')) END AS used
-        FROM (SELECT *, greatest(turn, clock) AS number FROM foremost
-            ORDER BY number, major, minor, job LIMIT most) AS first
+        FROM stoker.foremost_lanes(line, known.fair, clock, most)
     ), lane AS (
         SELECT *, 2 + most / (SELECT count(*) FROM open) AS few,
-            CASE WHEN known.key_units IS NULL THEN most WHEN used = 0
-                THEN greatest(known.key_units / 1000, 1)
-                ELSE greatest(known.key_units - used, 0) / 1000 END AS places
+            stoker.places(known.key_units, used, most) AS places
         FROM open
     ), shown AS (
         SELECT spot, party, number, used, places, few, id, revision, weight, member.due_at,

@@ -48,7 +48,8 @@ CREATE OR REPLACE FUNCTION stoker.take_turns(queues text[], parties text[], numb
 RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
-SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_sort = off AS $$
 DECLARE
     clock record;
 BEGIN
@@ -58,8 +59,12 @@ BEGIN
             LEFT JOIN stoker.turn AS before
                 ON before.queue = word.queue AND before.party = word.party
             WHERE word.party = '!' AND word.reached > coalesce(before.reached, 0) LOOP
-        UPDATE stoker.head SET turn = 0 WHERE queue = clock.queue AND kind = ANY (clock.kinds)
-            AND shut_until IS NULL AND turn > 0 AND turn < clock.reached;
+        UPDATE stoker.head SET turn = 0 WHERE ctid = ANY (ARRAY(
+            SELECT lane.spot FROM unnest(clock.kinds) AS wanted (kind) CROSS JOIN LATERAL (
+                SELECT ctid AS spot FROM stoker.head
+                WHERE queue = clock.queue AND kind = wanted.kind AND shut_until IS NULL
+                    AND turn > 0 AND turn < clock.reached
+                ORDER BY turn) AS lane));
     END LOOP;
     INSERT INTO stoker.turn (queue, party, reached) SELECT * FROM unnest(queues, parties, numbers)
     ON CONFLICT (queue, party) DO UPDATE SET reached = excluded.reached;
