@@ -75,7 +75,12 @@ FROM (
     WHERE state = 0 AND lane <> '!' ORDER BY queue, party, lane, bucket, due_at, second, id
 ) AS front JOIN stoker.queue ON queue.name = front.queue
 LEFT JOIN stoker.turn AS clock ON clock.queue = front.queue AND clock.party = '!'
-LEFT JOIN stoker.turn AS served ON served.queue = front.queue AND served.party = front.party
+LEFT JOIN (
+    SELECT queue, party, max(number) AS reached FROM (
+        SELECT queue, party, reached AS number FROM stoker.turn
+        UNION ALL SELECT queue, party, turn FROM stoker.head) AS told
+    GROUP BY queue, party
+) AS served ON served.queue = front.queue AND served.party = front.party
 """
 
 # A turn that was reached is as good as none.

@@ -119,6 +119,18 @@ MUTANTS = {
     "a lane ends where it was not looked at any further": Mutant(
         "lanewise", " OR many = seen AND seen = least(few, places + 1)", ""
     ),
+    "the second of a lane is never before the head of another": Mutant(
+        "lanewise", "OR places > 1 AND due_at <= now", "OR false AND due_at <= now"
+    ),
+    "a key has as many turns as it has ranks": Mutant(
+        "lanewise", "OR min(bucket) < max(bucket)", ""
+    ),
+    "a heavy head is taken for one of weight one": Mutant(
+        "lanewise", "bool_or(weight <> 1000 OR places", "bool_or(places"
+    ),
+    "a head is taken whose key has no room": Mutant(
+        "lanewise", "weight <> 1000 OR places < 1\n", "weight <> 1000\n"
+    ),
     "jobs without a key are overlooked": Mutant(
         "lanewise", "stoker.line(line, now, 1,", "stoker.line(line, now, 0,"
     ),
@@ -129,7 +141,7 @@ MUTANTS = {
         "lanes", "CASE WHEN turn > 0 AND turn >= (", "CASE WHEN turn > 0 OR turn >= ("
     ),
     "only the lane that was served has had a turn": Mutant(
-        "traces", "AND turn <> word.reached\n", "AND false\n"
+        "traces", "AND served.turn <> served.reached;", "AND false;"
     ),
     "heads stand in the order of ranks whatever their age": Mutant(
         "lanes", "CASE WHEN ageing IS NOT NULL THEN", "CASE WHEN false THEN"

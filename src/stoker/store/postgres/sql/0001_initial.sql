@@ -24,6 +24,7 @@ CREATE TABLE stoker.queue (
     key_units  bigint,                       -- what one key may hold, where it is the same for all
     opens_at   bigint,                       -- when a rate may let those in who were refused last
     latest_due bigint  NOT NULL DEFAULT 0,   -- of what claims have come upon in lanes
+    buckets    bigint[] NOT NULL DEFAULT '{}', -- of its lanes; two stand for many
     queued     bigint  NOT NULL DEFAULT 0,
     running    bigint  NOT NULL DEFAULT 0,
     waiting    bigint  NOT NULL DEFAULT 0,
@@ -170,12 +171,13 @@ CREATE INDEX head_shut ON stoker.head (queue, party) WHERE shut_until IS NOT NUL
 CREATE INDEX head_asleep ON stoker.head (queue, shut_until)
     WHERE shut_until < 9223372036854775807;
 
--- Somebody came to a lane or left it: look at it again.
+-- Somebody came to the lanes of these parties or left them: look at them again. One row does for all
+-- lanes of a kind and bucket of which a transaction has to tell.
 CREATE TABLE stoker.news (
-    queue  text COLLATE "C" NOT NULL,
-    party  text COLLATE "C" NOT NULL,
-    kind   text COLLATE "C" NOT NULL,
-    bucket bigint NOT NULL
+    queue   text COLLATE "C" NOT NULL,
+    kind    text COLLATE "C" NOT NULL,
+    bucket  bigint NOT NULL,
+    parties text[] COLLATE "C" NOT NULL
 );
 
 -- Some parties hold less than before, or more: one row a queue and transaction. Those that were read
@@ -186,8 +188,8 @@ CREATE TABLE stoker.room (
 );
 CREATE INDEX room_queue ON stoker.room (queue);
 
--- How far the parties of fair queues have been served, as far as it counts; the party '!' is the
--- queue's clock: the party that was served last, before it was served.
+-- How far the parties of fair queues have been served that have no heads, as far as it counts; the
+-- party '!' is the queue's clock: the party that was served last, before it was served.
 CREATE TABLE stoker.turn (
     queue   text COLLATE "C" NOT NULL,
     party   text COLLATE "C" NOT NULL,
@@ -256,10 +258,11 @@ CREATE TYPE stoker.sight AS (
     head bigint, spot tid, used bigint, flow text
 );
 
--- Who of a queue's lanes may start: the jobs in order; which heads give way to whom; whom that has
--- served, how far, and where the clock is now; and which keys have no room behind which place.
+-- Who of a queue's lanes may start: the jobs in order, and their rows if they were locked; which heads
+-- give way to whom; whom that has served, how far, and where the clock is now; and which keys have no
+-- room behind which place.
 CREATE TYPE stoker.seats AS (
-    unclear boolean, ids bigint[], revisions bigint[],
+    unclear boolean, ids bigint[], revisions bigint[], picked tid[],
     spots tid[], turns bigint[], majors bigint[], minors bigint[], jobs bigint[], dues bigint[],
     shuts bigint[],
     served text[], reached bigint[], clock bigint,

@@ -38,7 +38,9 @@ BEGIN
         revisions := seats.revisions;
         heading.meta := array_to_json(chosen);
     END IF;
-    IF chosen IS NOT NULL THEN
+    IF seats.picked IS NOT NULL THEN
+        picked := seats.picked;
+    ELSIF chosen IS NOT NULL THEN
         picked := ARRAY(SELECT job.ctid FROM unnest(chosen, revisions) AS wanted (id, revision)
             JOIN stoker.job ON job.id = wanted.id
             WHERE job.state = 0 AND job.revision = wanted.revision

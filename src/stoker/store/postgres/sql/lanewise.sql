@@ -53,9 +53,10 @@ $$;
 -- Who is next if that is nobody but heads, one of a lane: then nothing has to be sorted or counted,
 -- and of each lane only the next has to be seen. It is unclear if a second job of some lane might be
 -- before the head of another, and where there are lanes of several ranks, for one key has several.
+-- Who has no lanes but this one has nothing to be told of its turn than its new head.
 CREATE OR REPLACE FUNCTION stoker.seats_of_heads(line text, now bigint, most bigint)
 RETURNS stoker.seats
-LANGUAGE plpgsql STABLE AS $$
+LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     known stoker.queue;
     clock bigint;
@@ -74,14 +75,14 @@ BEGIN
                     AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%')) END AS used
         FROM stoker.foremost_lanes(line, known.fair, clock, most)
     ), lane AS MATERIALIZED (
-        SELECT spot, party, open.bucket, number, major, minor, job, used, head.revision,
-            head.weight, following.id, following.due_at,
+        SELECT spot, party, open.bucket, number, major, minor, job, used, head.ctid AS seat,
+            head.revision, head.weight, following.id, following.due_at,
             number + CASE WHEN known.fair THEN 1000 ELSE 0 END AS next_number,
             CASE WHEN known.time_first THEN following.due_at ELSE open.bucket END AS next_major,
             CASE WHEN known.time_first THEN following.second ELSE following.due_at END AS next_minor,
             stoker.places(known.key_units, used, most) AS places
         FROM open
-        LEFT JOIN stoker.job AS head ON head.id = open.job AND head.state = 0
+        JOIN stoker.job AS head ON head.id = open.job AND head.state = 0
             AND head.bucket = open.bucket AND head.due_at = open.due_at AND head.due_at <= now
         LEFT JOIN LATERAL (
             SELECT id, job.due_at, job.second FROM stoker.job
@@ -91,28 +92,30 @@ BEGIN
                     CASE WHEN known.time_first THEN open.minor ELSE 0 END, open.job)
             ORDER BY job.due_at, job.second, id LIMIT 1
         ) AS following ON true
+        FOR UPDATE OF head SKIP LOCKED
     ), last AS MATERIALIZED (
         SELECT number, major, minor, job, (SELECT count(*) FROM lane) = most AS enough FROM lane
         ORDER BY number DESC, major DESC, minor DESC, job DESC LIMIT 1
     )
     -- They are in order: nothing sorts them anew.
-    SELECT bool_or(revision IS NULL OR weight <> 1000 OR places < 1
+    SELECT bool_or(weight <> 1000 OR places < 1
             OR places > 1 AND due_at <= now AND NOT (enough
                 AND (next_number, next_major, next_minor, id)
                     > (last.number, last.major, last.minor, last.job)))
-            OR min(bucket) < max(bucket),
-        array_agg(lane.job), array_agg(revision), array_agg(spot),
+            OR min(bucket) < max(bucket) OR count(*) < (SELECT count(*) FROM open),
+        array_agg(lane.job), array_agg(revision), array_agg(seat), array_agg(spot),
         array_agg(CASE WHEN known.fair AND next_number > last.number THEN next_number ELSE 0 END),
         array_agg(next_major), array_agg(next_minor), array_agg(id), array_agg(due_at),
         array_agg(CASE WHEN due_at > now THEN due_at END),
-        array_agg(party) FILTER (WHERE known.fair),
+        CASE WHEN known.fair THEN coalesce(array_agg(party) FILTER (WHERE told_apart), '{}') END,
         array_agg(CASE WHEN next_number > last.number THEN next_number ELSE 0 END)
-            FILTER (WHERE known.fair),
+            FILTER (WHERE told_apart),
         max(last.number),
         array_agg(party) FILTER (WHERE full_now), array_agg(lane.major) FILTER (WHERE full_now),
         array_agg(lane.minor) FILTER (WHERE full_now), array_agg(lane.job) FILTER (WHERE full_now)
     INTO seats FROM last CROSS JOIN lane
-    CROSS JOIN LATERAL (SELECT used + 1000 >= known.key_units AS full_now) AS key;
+    CROSS JOIN LATERAL (SELECT used + 1000 >= known.key_units AS full_now,
+        id IS NULL OR cardinality(known.buckets) > 1 AS told_apart) AS key;
     RETURN seats;
 END $$;
 
@@ -164,7 +167,8 @@ BEGIN
             AS taken
         FROM waiting
     ), chosen AS MATERIALIZED (  -- in order: nothing sorts them anew
-        SELECT array_agg(id) AS ids, array_agg(revision) AS revisions, max(turn) AS clock
+        SELECT array_agg(id) AS ids, array_agg(revision) AS revisions, NULL::tid[] AS picked,
+            max(turn) AS clock
         FROM seated WHERE taken
     ), served AS MATERIALIZED (
         SELECT spot, party, number, few, places, used, bool_or(weight <> 1000) AS is_odd,
@@ -191,7 +195,7 @@ BEGIN
             OR count(*) = most AND sum(many) < most
         FROM served
     )
-    SELECT * INTO seats FROM doubt, (SELECT ids, revisions FROM chosen) AS jobs, moved, turned,
+    SELECT * INTO seats FROM doubt, (SELECT ids, revisions, picked FROM chosen) AS jobs, moved, turned,
         (SELECT chosen.clock FROM chosen) AS moment, filled;
     RETURN seats;
 END $$;

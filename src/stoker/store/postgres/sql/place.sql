@@ -44,8 +44,11 @@ BEGIN
         LEFT JOIN stoker.queue AS known ON special AND known.name = new.queue
         RETURNING id, queue, key, lane, bucket
     ), told AS (
-        INSERT INTO stoker.news (queue, party, kind, bucket)
-        SELECT DISTINCT queue, coalesce('=' || key, ''), lane, bucket FROM fresh WHERE lane <> '!'
+        INSERT INTO stoker.news (queue, kind, bucket, parties)
+        SELECT queue, lane, bucket, array_agg(party) FROM (
+            SELECT DISTINCT queue, lane, bucket, coalesce('=' || key, '') AS party FROM fresh
+            WHERE lane <> '!') AS spot
+        GROUP BY queue, lane, bucket
     )
     SELECT array_agg(id ORDER BY id) INTO ids FROM fresh;
     INSERT INTO stoker.delta (queue, queued) SELECT * FROM unnest(touched, counts);
