@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from stoker.store.memory import MemoryStore
 from tests.engines import ENGINES, ENGINES_AND_LIBRARIES, VirtualClock
+from tests.model.keyed import KeyedLives
 from tests.model.lives import Lives
 from tests.model.walk import walk
 
 T = TypeVar("T")
 OTHERS = sorted(ENGINES.keys() - {"memory"})
 
-SEEDS, STEPS = 80, 200
+SEEDS, KEYED_SEEDS, STEPS = 80, 16, 200
 FEWER_SEEDS = {"postgres": 24, "sqlite-of-python": 12}
 """Where a step takes longer, or less has to be proved."""
 
@@ -44,6 +45,14 @@ def test_a_seeded_walk_agrees_with_the_reference_and_does_enough_to_prove_it(eng
         seen += walk(engine, seed, STEPS)
     lacking = {name: seen[name] for name, least in enough(seeds).items() if seen[name] < least}
     assert not lacking, f"of {seen['steps']} steps too few were of interest: {lacking}"
+
+
+@pytest.mark.parametrize("engine", OTHERS)
+def test_lives_of_jobs_with_keys_agree_with_the_reference(engine: str) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(KEYED_SEEDS):
+        seen += walk(engine, seed, STEPS, KeyedLives)
+    assert seen["claimed"] > KEYED_SEEDS * STEPS // 12
 
 
 class DrawnChooser:

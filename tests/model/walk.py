@@ -20,11 +20,11 @@ from tests.model.lives import Lives, SeededChooser
 _RECOUNT_EVERY = 25
 
 
-def walk(engine: str, seed: int, steps: int) -> Counter[str]:
+def walk(engine: str, seed: int, steps: int, kind: type[Lives] = Lives) -> Counter[str]:
     """One life story; returns how often what happened in it."""
     clock = VirtualClock()
     with ENGINES_AND_LIBRARIES[engine](clock) as store:
-        lives = Lives(SeededChooser(seed), clock, MemoryStore(clock), store)
+        lives = kind(SeededChooser(seed), clock, MemoryStore(clock), store)
         for step in range(1, steps + 1):
             lives.step()
             if step % _RECOUNT_EVERY == 0:

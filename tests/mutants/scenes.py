@@ -160,6 +160,38 @@ def one_who_is_too_heavy_for_what_is_left(desk: Desk, clock: VirtualClock) -> li
     return given
 
 
+def a_pair_of_a_key_with_one_place(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(key_capacity=1))
+    put(desk, 1, key="other")
+    given = [take(desk, 1)]
+    put(desk, 2, key="k")
+    return [*given, take(desk, 2)]
+
+
+def a_heavy_job_and_one_behind_it(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(key_capacity=2))
+    put(desk, 1, key="other")
+    given = [take(desk, 1)]
+    for weight in (2 * WHOLE_WEIGHT, WHOLE_WEIGHT):
+        put(desk, 1, key="k", weight=weight)
+    return [*given, take(desk, 2)]
+
+
+def one_who_runs_and_two_who_come(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(key_capacity=2))
+    put(desk, 1, key="k")
+    given = [take(desk, 1)]
+    put(desk, 2, key="k")
+    return [*given, take(desk, 2)]
+
+
+def heavy_jobs_between_others(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(key_capacity=2))
+    for key, weight in (("other", 2), ("a", 1), ("b", 2), ("a", 1)):
+        put(desk, 1, key=key, weight=weight * WHOLE_WEIGHT)
+    return [take(desk, 1), take(desk, 1), take(desk, 1)]
+
+
 def keys_that_take_turns(desk: Desk, clock: VirtualClock) -> list[list[int]]:
     desk.control.configure("q", QueueSettings(fair=True))
     for key in ("a", "b"):
@@ -228,6 +260,10 @@ SCENES: tuple[Scene, ...] = (
     a_heavy_job_that_nobody_overtakes,
     one_who_comes_when_its_key_is_full,
     one_who_is_too_heavy_for_what_is_left,
+    a_pair_of_a_key_with_one_place,
+    a_heavy_job_and_one_behind_it,
+    one_who_runs_and_two_who_come,
+    heavy_jobs_between_others,
     keys_that_take_turns,
     keys_that_take_all_their_turns,
     one_who_comes_back_after_its_turn,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import resources
+from itertools import product
 from typing import Any, NamedTuple
 
 import pytest
@@ -22,6 +23,7 @@ from stoker.store.postgres.schema import PACKAGE, within
 from stoker.store.postgres.traces import traces
 from stoker.store.staging import refusal
 from tests.engines import VirtualClock
+from tests.model.keyed import KeyedLives
 from tests.model.lives import Lives, SeededChooser
 from tests.model.walk import recount
 from tests.mutants.scenes import SCENES
@@ -119,6 +121,22 @@ MUTANTS = {
     "a lane ends where it was not looked at any further": Mutant(
         "lanewise", " OR many = seen AND seen = least(few, places + 1)", ""
     ),
+    "nobody in the line is ever without room": Mutant(
+        "lanewise", "bool_or(many > stoker.places(", "bool_or(many < stoker.places("
+    ),
+    "who runs does not count for those in the line": Mutant(
+        "lanewise",
+        "key = mine.key AND counted\n                AND (state = 1 OR",
+        "key = mine.key AND counted\n                AND (state = 9 OR",
+    ),
+    "the heavy in the line are taken for others": Mutant(
+        "lanewise", "count(*) < most OR bool_or(weight <> 1000) OR (", "count(*) < most OR ("
+    ),
+    "nobody hears of those who were taken from the line": Mutant(
+        "lanewise",
+        "VALUES (line, '', seats.bucket, seats.served);",
+        "SELECT line, '', 0, '{}' WHERE false;",
+    ),
     "the second of a lane is never before the head of another": Mutant(
         "lanewise", "OR places > 1 AND due_at <= now", "OR false AND due_at <= now"
     ),
@@ -204,10 +222,10 @@ def disagreement(stores: Stores) -> str:
 
 def other_life(stores: Stores) -> str:
     """Where a life comes out unlike; empty if nowhere."""
-    for seed in range(SEEDS):
+    for kind, seed in product((Lives, KeyedLives), range(SEEDS)):
         clock = VirtualClock()
         with stores.store(clock) as store:
-            lives = Lives(SeededChooser(seed), clock, MemoryStore(clock), store)
+            lives = kind(SeededChooser(seed), clock, MemoryStore(clock), store)
             try:
                 for step in range(1, STEPS + 1):
                     lives.step()

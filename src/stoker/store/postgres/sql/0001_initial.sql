@@ -123,6 +123,10 @@ CREATE INDEX job_free ON stoker.job (queue, bucket, due_at, second, id)
 CREATE INDEX job_laned ON stoker.job
     (queue, lane, (coalesce('=' || key, '')), bucket, due_at, second, id)
     WHERE state = 0 AND lane <> '!';
+-- The jobs of keys with limits in the order of the queue: while no key is full, its lanes are nobody's
+-- concern.
+CREATE INDEX job_counted ON stoker.job (queue, bucket, due_at, second, id)
+    WHERE state = 0 AND lane = '' AND counted;
 -- Leases by their session, then by their end.
 CREATE INDEX job_running ON stoker.job (session, until) WHERE state = 1;
 CREATE INDEX job_cancelling ON stoker.job (session, id) WHERE state = 1 AND cancel_requested;
@@ -168,6 +172,7 @@ CREATE TABLE stoker.head (
 CREATE INDEX head_open ON stoker.head (queue, kind, turn, major, minor, job)
     WHERE shut_until IS NULL;
 CREATE INDEX head_shut ON stoker.head (queue, party) WHERE shut_until IS NOT NULL;
+CREATE INDEX head_full ON stoker.head (queue) WHERE shut_until = 9223372036854775807;
 CREATE INDEX head_asleep ON stoker.head (queue, shut_until)
     WHERE shut_until < 9223372036854775807;
 
@@ -259,12 +264,13 @@ CREATE TYPE stoker.sight AS (
 );
 
 -- Who of a queue's lanes may start: the jobs in order, and their rows if they were locked; which heads
--- give way to whom; whom that has served, how far, and where the clock is now; and which keys have no
--- room behind which place.
+-- give way to whom; whom that has served, how far, and where the clock is now; which keys have no room
+-- behind which place; and if heads were not looked at, the bucket of the lanes to be looked at again.
 CREATE TYPE stoker.seats AS (
     unclear boolean, ids bigint[], revisions bigint[], picked tid[],
     spots tid[], turns bigint[], majors bigint[], minors bigint[], jobs bigint[], dues bigint[],
     shuts bigint[],
     served text[], reached bigint[], clock bigint,
-    full_keys text[], full_majors bigint[], full_minors bigint[], full_jobs bigint[]
+    full_keys text[], full_majors bigint[], full_minors bigint[], full_jobs bigint[],
+    bucket bigint
 );

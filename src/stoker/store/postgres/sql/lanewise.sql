@@ -9,19 +9,68 @@ CREATE OR REPLACE FUNCTION stoker.seats(
 ) RETURNS stoker.seats
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
+    known stoker.queue;
     seats stoker.seats;
 BEGIN
-    PERFORM stoker.listen(ARRAY[line], now);
+    SELECT * INTO known FROM stoker.queue WHERE name = line;
+    IF known.paused THEN
+        RETURN seats;
+    END IF;
     seats.unclear := EXISTS (
             SELECT FROM stoker.job WHERE queue = line AND state = 0 AND lane = '!')
         OR EXISTS (SELECT FROM stoker.line(line, now, 1, -9223372036854775808,
             mark_buckets, mark_dues, mark_seconds, mark_jobs));
-    IF NOT seats.unclear THEN
-        seats := stoker.seats_of_heads(line, now, most);
-        IF seats.unclear THEN
-            seats := stoker.seats_in_lanes(line, now, most);
-        END IF;
+    IF seats.unclear THEN
+        RETURN seats;
     END IF;
+    seats := stoker.seats_in_line(known, now, most);
+    IF seats.unclear THEN
+        PERFORM stoker.listen(ARRAY[line], now);
+        SELECT * INTO known FROM stoker.queue WHERE name = line;
+        seats := stoker.seats_of_heads(known, now, most);
+    END IF;
+    IF seats.unclear THEN
+        seats := stoker.seats_in_lanes(known, now, most);
+    END IF;
+    RETURN seats;
+END $$;
+
+-- Who is next if no key is in the way: the foremost jobs, if all of them find room. Then no lane is
+-- looked at, and none is written: word of it is left for whoever looks at them. It is unclear where
+-- keys take turns or some key is full, behind the jobs of the first rank, and when more words have been
+-- left than a claim hears at once.
+CREATE OR REPLACE FUNCTION stoker.seats_in_line(known stoker.queue, now bigint, most bigint)
+RETURNS stoker.seats
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    line text := known.name;
+    seats stoker.seats;
+BEGIN
+    seats.unclear := known.fair OR EXISTS (
+            SELECT FROM stoker.head WHERE queue = line AND shut_until = 9223372036854775807)
+        OR most + (SELECT coalesce(sum(cardinality(parties)), 0) FROM stoker.news
+            WHERE queue = line) > 10000;
+    IF seats.unclear THEN
+        RETURN seats;
+    END IF;
+    seats.bucket := (SELECT bucket FROM stoker.job
+        WHERE queue = line AND state = 0 AND lane = '' AND counted ORDER BY bucket LIMIT 1);
+    WITH foremost AS MATERIALIZED (
+        SELECT id, revision, weight, key FROM stoker.job
+        WHERE queue = line AND state = 0 AND lane = '' AND counted AND bucket = seats.bucket
+            AND due_at <= now
+        ORDER BY due_at, second, id LIMIT most
+    ), holder AS MATERIALIZED (
+        SELECT many, (
+            SELECT coalesce(sum(weight), 0)::bigint FROM stoker.job
+            WHERE queue = line AND key = mine.key AND counted
+                AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%')) AS used
+        FROM (SELECT key, count(*) AS many FROM foremost GROUP BY key) AS mine
+    )
+    SELECT count(*) < most OR bool_or(weight <> 1000) OR (
+            SELECT bool_or(many > stoker.places(known.key_units, used, most)) FROM holder),
+        array_agg(id), array_agg(revision), array_agg('=' || key)
+    INTO seats.unclear, seats.ids, seats.revisions, seats.served FROM foremost;
     RETURN seats;
 END $$;
 
@@ -54,18 +103,14 @@ $$;
 -- and of each lane only the next has to be seen. It is unclear if a second job of some lane might be
 -- before the head of another, and where there are lanes of several ranks, for one key has several.
 -- Who has no lanes but this one has nothing to be told of its turn than its new head.
-CREATE OR REPLACE FUNCTION stoker.seats_of_heads(line text, now bigint, most bigint)
+CREATE OR REPLACE FUNCTION stoker.seats_of_heads(known stoker.queue, now bigint, most bigint)
 RETURNS stoker.seats
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    known stoker.queue;
+    line text := known.name;
     clock bigint;
     seats stoker.seats;
 BEGIN
-    SELECT * INTO known FROM stoker.queue WHERE name = line;
-    IF known.paused THEN
-        RETURN seats;
-    END IF;
     clock := CASE WHEN known.fair THEN coalesce((SELECT reached FROM stoker.turn
         WHERE queue = line AND party = '!'), 0) ELSE 0 END;
     WITH open AS MATERIALIZED (
@@ -121,18 +166,14 @@ END $$;
 
 -- Who of a queue's lanes is next. It is unclear if somebody has another weight than one, a lane is
 -- open that has no room, or more of a lane would have to be seen.
-CREATE OR REPLACE FUNCTION stoker.seats_in_lanes(line text, now bigint, most bigint)
+CREATE OR REPLACE FUNCTION stoker.seats_in_lanes(known stoker.queue, now bigint, most bigint)
 RETURNS stoker.seats
 LANGUAGE plpgsql STABLE SET enable_hashjoin = on AS $$
 DECLARE
-    known stoker.queue;
+    line text := known.name;
     clock bigint;
     seats stoker.seats;
 BEGIN
-    SELECT * INTO known FROM stoker.queue WHERE name = line;
-    IF known.paused THEN
-        RETURN seats;
-    END IF;
     clock := CASE WHEN known.fair THEN coalesce((SELECT reached FROM stoker.turn
         WHERE queue = line AND party = '!'), 0) ELSE 0 END;
     WITH open AS MATERIALIZED (
@@ -200,10 +241,15 @@ BEGIN
     RETURN seats;
 END $$;
 
--- Write down who has been served, and which keys have no room any more.
+-- Write down who has been served, and which keys have no room any more; or that somebody should look.
 CREATE OR REPLACE FUNCTION stoker.leave_seats(line text, seats stoker.seats) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
+    IF seats.bucket IS NOT NULL THEN
+        INSERT INTO stoker.news (queue, kind, bucket, parties)
+        VALUES (line, '', seats.bucket, seats.served);
+        RETURN;
+    END IF;
     PERFORM stoker.move_heads(seats.spots, seats.turns, seats.majors, seats.minors, seats.jobs,
         seats.dues, seats.shuts);
     IF seats.served IS NOT NULL THEN
