@@ -1,5 +1,6 @@
-"""Lives in which all jobs have keys and most of them the weight of one, in queues where nothing but
-the places and turns of keys decides: what engines make a short way for, and other lives seldom meet.
+"""Lives of jobs that all have keys, and most of them the weight of one, in queues where nothing but
+the places and turns of keys decides. Engines may have a short way for those, and other lives, in
+which somebody is always without a key, do not get there.
 """
 
 from __future__ import annotations

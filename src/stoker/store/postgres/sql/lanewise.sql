@@ -18,8 +18,9 @@ BEGIN
     END IF;
     seats.unclear := EXISTS (
             SELECT FROM stoker.job WHERE queue = line AND state = 0 AND lane = '!')
-        OR EXISTS (SELECT FROM stoker.line(line, now, 1, -9223372036854775808,
-            mark_buckets, mark_dues, mark_seconds, mark_jobs));
+        OR EXISTS (SELECT FROM stoker.job WHERE queue = line AND state = 0 AND lane IS NULL)
+            AND EXISTS (SELECT FROM stoker.line(line, now, 1, -9223372036854775808,
+                mark_buckets, mark_dues, mark_seconds, mark_jobs));
     IF seats.unclear THEN
         RETURN seats;
     END IF;
