@@ -31,7 +31,7 @@ Row = tuple[Any, ...]
 
 _FIELDS = Job.__struct_fields__
 QUEUE, NAME, PAYLOAD, FORMAT, ID, STATE, RANK, DUE_AT, POLICY = range(9)
-WEIGHT, META = _FIELDS.index("weight"), _FIELDS.index("meta")
+WEIGHT, META, REF = (_FIELDS.index(field) for field in ("weight", "meta", "ref"))
 _OWN_TEXTS = ("key", "unique_key", "ref", "meta", "waits_for", "error")
 _TEXTS = [_FIELDS.index(name) for name in _OWN_TEXTS]
 _ENCODER = msgspec.json.Encoder()

@@ -254,6 +254,9 @@ CREATE TYPE stoker.whole AS (
     progress double precision, result bytea, error text, reply bytea
 );
 
+-- How far a bucket has been claimed.
+CREATE TYPE stoker.mark AS (bucket bigint, due_at bigint, second bigint, job bigint);
+
 -- A job as a walk sees it: its queue, the kind of its lane, what has to be known to choose it, and if
 -- it is in a lane that was looked at: how many of the lane were asked for, the turn, the place and the
 -- row of its head, what its key holds and what has started of it.
@@ -265,12 +268,13 @@ CREATE TYPE stoker.sight AS (
 
 -- Who of a queue's lanes may start: the jobs in order, and their rows if they were locked; which heads
 -- give way to whom; whom that has served, how far, and where the clock is now; which keys have no room
--- behind which place; and if heads were not looked at, the bucket of the lanes to be looked at again.
+-- behind which place; and if heads were not looked at, the bucket of the lanes to be looked at again, and
+-- in which order the jobs were taken.
 CREATE TYPE stoker.seats AS (
     unclear boolean, ids bigint[], revisions bigint[], picked tid[],
     spots tid[], turns bigint[], majors bigint[], minors bigint[], jobs bigint[], dues bigint[],
     shuts bigint[],
     served text[], reached bigint[], clock bigint,
     full_keys text[], full_majors bigint[], full_minors bigint[], full_jobs bigint[],
-    bucket bigint
+    bucket bigint, in_line text
 );

@@ -4,7 +4,7 @@
 
 -- Who is next in a queue, if that can be told.
 CREATE OR REPLACE FUNCTION stoker.seats(
-    line text, now bigint, most bigint,
+    line text, now bigint, most bigint, mark_queues text[],
     mark_buckets bigint[], mark_dues bigint[], mark_seconds bigint[], mark_jobs bigint[]
 ) RETURNS stoker.seats
 LANGUAGE plpgsql VOLATILE AS $$
@@ -19,12 +19,16 @@ BEGIN
     seats.unclear := EXISTS (
             SELECT FROM stoker.job WHERE queue = line AND state = 0 AND lane = '!')
         OR EXISTS (SELECT FROM stoker.job WHERE queue = line AND state = 0 AND lane IS NULL)
-            AND EXISTS (SELECT FROM stoker.line(line, now, 1, -9223372036854775808,
-                mark_buckets, mark_dues, mark_seconds, mark_jobs));
+            AND stoker.has_laneless(line, now, mark_queues, mark_buckets, mark_dues,
+                mark_seconds, mark_jobs);
     IF seats.unclear THEN
         RETURN seats;
     END IF;
-    seats := stoker.seats_in_line(known, now, most);
+    seats := stoker.seats_in_line(known, now, most, (
+        SELECT row(bucket, due, second, job)::stoker.mark
+        FROM unnest(mark_queues, mark_buckets, mark_dues, mark_seconds, mark_jobs)
+            AS marked (queue, bucket, due, second, job)
+        WHERE queue IS NULL ORDER BY bucket LIMIT 1));
     IF seats.unclear THEN
         PERFORM stoker.listen(ARRAY[line], now);
         SELECT * INTO known FROM stoker.queue WHERE name = line;
@@ -36,13 +40,31 @@ BEGIN
     RETURN seats;
 END $$;
 
+-- Is somebody due who stands in no lane, as far as marks tell?
+CREATE OR REPLACE FUNCTION stoker.has_laneless(
+    line text, now bigint, mark_queues text[],
+    mark_buckets bigint[], mark_dues bigint[], mark_seconds bigint[], mark_jobs bigint[]
+) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    own record;
+BEGIN
+    SELECT coalesce(array_agg(bucket), '{}') AS buckets, array_agg(due) AS dues,
+        array_agg(second) AS seconds, array_agg(job) AS jobs INTO own
+    FROM unnest(mark_queues, mark_buckets, mark_dues, mark_seconds, mark_jobs)
+        AS mark (queue, bucket, due, second, job) WHERE mark.queue = line;
+    RETURN EXISTS (SELECT FROM stoker.line(line, now, 1, -9223372036854775808,
+        own.buckets, own.dues, own.seconds, own.jobs));
+END $$;
+
 -- Who is next if no key is in the way: the foremost jobs, if all of them find room. Then no lane is
 -- looked at, and none is written: word of it is left for whoever looks at them. It is unclear where
 -- keys take turns or some key is full, behind the jobs of the first rank, and when more words have been
 -- left than a claim hears at once.
-CREATE OR REPLACE FUNCTION stoker.seats_in_line(known stoker.queue, now bigint, most bigint)
-RETURNS stoker.seats
-LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION stoker.seats_in_line(
+    known stoker.queue, now bigint, most bigint, mark stoker.mark
+) RETURNS stoker.seats
+LANGUAGE plpgsql STABLE SET enable_sort = off AS $$
 DECLARE
     line text := known.name;
     seats stoker.seats;
@@ -55,11 +77,18 @@ BEGIN
         RETURN seats;
     END IF;
     seats.bucket := (SELECT bucket FROM stoker.job
-        WHERE queue = line AND state = 0 AND lane = '' AND counted ORDER BY bucket LIMIT 1);
+        WHERE queue = line AND state = 0 AND lane = '' AND counted
+            AND bucket < coalesce(mark.bucket, 9223372036854775807) ORDER BY bucket LIMIT 1);
+    IF seats.bucket IS NOT NULL OR mark IS NULL THEN
+        mark := (seats.bucket, -9223372036854775808, 0, 0);
+    END IF;
+    seats.bucket := mark.bucket;
+    seats.in_line := CASE WHEN known.time_first THEN 'by time' ELSE 'by rank' END;
     WITH foremost AS MATERIALIZED (
         SELECT id, revision, weight, key FROM stoker.job
         WHERE queue = line AND state = 0 AND lane = '' AND counted AND bucket = seats.bucket
             AND due_at <= now
+            AND (due_at, second, id) > (mark.due_at, mark.second, mark.job)
         ORDER BY due_at, second, id LIMIT most
     ), holder AS MATERIALIZED (
         SELECT many, (
@@ -106,7 +135,7 @@ $$;
 -- Who has no lanes but this one has nothing to be told of its turn than its new head.
 CREATE OR REPLACE FUNCTION stoker.seats_of_heads(known stoker.queue, now bigint, most bigint)
 RETURNS stoker.seats
-LANGUAGE plpgsql VOLATILE AS $$
+LANGUAGE plpgsql VOLATILE SET enable_sort = off AS $$
 DECLARE
     line text := known.name;
     clock bigint;
