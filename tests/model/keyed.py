@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import msgspec
 
-from stoker.kernel.job import Job
+from stoker.kernel.job import WHOLE_WEIGHT, Job
 from stoker.kernel.queue import Order, QueueSettings
 from stoker.store import Store
 from tests.engines import VirtualClock
 from tests.model.lives import QUEUES, Chooser, Lives
 
+WHOLE = (WHOLE_WEIGHT,) * 6
 KEYS = tuple(f"key {number}" for number in range(20))
 SETTINGS = (
     QueueSettings(key_capacity=1),
@@ -39,13 +40,17 @@ class KeyedLives(Lives):
     def __init__(self, chooser: Chooser, clock: VirtualClock, *stores: Store) -> None:
         super().__init__(chooser, clock, *stores)
         self._ranks = self.pick(((0,), (0,), (-1, 0, 5)))
+        self._weights = self.pick((WHOLE, WHOLE, (*WHOLE, 500, 2000)))
         for queue in QUEUES:
             self._configure(queue, self.pick(SETTINGS))
 
     def _draft(self) -> Job:
-        weight = self.pick((1000, 1000, 1000, 1000, 1000, 1000, 500, 2000))
-        facts = {"key": self.pick(KEYS), "weight": weight, "rank": self.pick(self._ranks)}
-        return msgspec.structs.replace(super()._draft(), **facts)
+        return msgspec.structs.replace(
+            super()._draft(),
+            key=self.pick(KEYS),
+            weight=self.pick(self._weights),
+            rank=self.pick(self._ranks),
+        )
 
     def _queues(self) -> tuple[str, ...]:
         return (self.pick(QUEUES),)

@@ -277,9 +277,12 @@ class Lives:
             self.both(lambda desk: desk.control.delete(job_id))
 
     def configure(self) -> None:
-        settings = self.pick(self.pick((PLAIN_SETTINGS, SETTINGS, SETTINGS)))
+        settings = self._settings()
         queue = self.pick(QUEUES)
         self.both(lambda desk: desk.control.configure(queue, settings))
+
+    def _settings(self) -> QueueSettings:
+        return self.pick(self.pick((PLAIN_SETTINGS, SETTINGS, SETTINGS)))
 
     def pass_time(self) -> None:
         self.clock.pass_(self.pick((0.25, 1, 2.5, 2.5, 2.5, 3, 10, 100)))

@@ -18,11 +18,12 @@ WHERE state = 0 AND (
         WHEN key IS NOT NULL THEN '' END)
 """
 
-# Of those that hold capacity, the ones that a task's limit is about.
+# Of those that hold capacity, the ones that a task's or a key's limit is about.
 _UNCOUNTED = """
 SELECT job.id FROM stoker.job JOIN stoker.queue ON queue.name = job.queue
-WHERE (state = 1 OR state = 2 AND waits_for LIKE 'reply:%') AND weight > 0
-    AND '~' || job.name = ANY (kinds) AND lane IS DISTINCT FROM '~' || job.name
+WHERE (state = 1 OR state = 2 AND waits_for LIKE 'reply:%') AND (
+    weight > 0 AND '~' || job.name = ANY (kinds) AND lane IS DISTINCT FROM '~' || job.name
+    OR counted IS DISTINCT FROM (key IS NOT NULL AND counts_keys))
 """
 
 _MISJUDGED = """
@@ -74,7 +75,12 @@ FROM (
     WHERE state = 0 AND lane <> '!' ORDER BY queue, party, lane, bucket, due_at, second, id
 ) AS front JOIN stoker.queue ON queue.name = front.queue
 LEFT JOIN stoker.turn AS clock ON clock.queue = front.queue AND clock.party = '!'
-LEFT JOIN stoker.turn AS served ON served.queue = front.queue AND served.party = front.party
+LEFT JOIN (
+    SELECT queue, party, max(number) AS reached FROM (
+        SELECT queue, party, reached AS number FROM stoker.turn
+        UNION ALL SELECT queue, party, turn FROM stoker.head) AS told
+    GROUP BY queue, party
+) AS served ON served.queue = front.queue AND served.party = front.party
 """
 
 # A turn that was reached is as good as none.

@@ -142,11 +142,91 @@ def a_heavy_job_that_nobody_overtakes(desk: Desk, clock: VirtualClock) -> list[l
     return [*given, take(desk), take(desk)]
 
 
+def one_who_comes_when_its_key_is_full(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(key_capacity=1))
+    given = []
+    for _ in range(2):
+        put(desk, 1, key="k")
+        given.append(take(desk))
+    return given
+
+
+def one_who_is_too_heavy_for_what_is_left(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(key_capacity=2))
+    given = []
+    for weight in (WHOLE_WEIGHT, 2 * WHOLE_WEIGHT):
+        put(desk, 1, key="k", weight=weight)
+        given.append(take(desk))
+    return given
+
+
+def a_pair_of_a_key_with_one_place(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(key_capacity=1))
+    put(desk, 1, key="other")
+    given = [take(desk, 1)]
+    put(desk, 2, key="k")
+    return [*given, take(desk, 2)]
+
+
+def a_heavy_job_and_one_behind_it(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(key_capacity=2))
+    put(desk, 1, key="other")
+    given = [take(desk, 1)]
+    for weight in (2 * WHOLE_WEIGHT, WHOLE_WEIGHT):
+        put(desk, 1, key="k", weight=weight)
+    return [*given, take(desk, 2)]
+
+
+def one_who_runs_and_two_who_come(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(key_capacity=2))
+    put(desk, 1, key="k")
+    given = [take(desk, 1)]
+    put(desk, 2, key="k")
+    return [*given, take(desk, 2)]
+
+
+def heavy_jobs_between_others(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(key_capacity=2))
+    for key, weight in (("other", 2), ("a", 1), ("b", 2), ("a", 1)):
+        put(desk, 1, key=key, weight=weight * WHOLE_WEIGHT)
+    return [take(desk, 1), take(desk, 1), take(desk, 1)]
+
+
 def keys_that_take_turns(desk: Desk, clock: VirtualClock) -> list[list[int]]:
     desk.control.configure("q", QueueSettings(fair=True))
     for key in ("a", "b"):
         put(desk, 4, key=key)
     return [take(desk, 2), take(desk, 3)]
+
+
+def keys_that_take_all_their_turns(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(fair=True))
+    for key in ("a", "b"):
+        put(desk, 3, key=key)
+    return [take(desk, 2), take(desk, 3)]
+
+
+def one_who_comes_back_after_its_turn(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(fair=True))
+    put(desk, 1, key="a")
+    put(desk, 1, key="b")
+    given = [take(desk, 1)]
+    put(desk, 1, key="a", rank=-1)
+    return [*given, take(desk, 1)]
+
+
+def turns_of_a_key_with_jobs_of_two_ranks(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(fair=True))
+    for key, rank in (("a", -1), ("a", 0), ("b", 0)):
+        put(desk, 1, key=key, rank=rank)
+    return [take(desk, 1), take(desk, 1)]
+
+
+def keys_whose_jobs_came_by_turns(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(key_capacity=9))
+    for key in ("a", "b", "a", "b"):
+        put(desk, 1, key=key)
+    return [take(desk, 1), take(desk, 1), take(desk, 1)]
 
 
 def a_key_with_most_of_the_jobs(desk: Desk, clock: VirtualClock) -> list[list[int]]:
@@ -178,7 +258,17 @@ SCENES: tuple[Scene, ...] = (
     turns_that_a_full_task_misses,
     a_lane_that_is_longer_than_it_looks,
     a_heavy_job_that_nobody_overtakes,
+    one_who_comes_when_its_key_is_full,
+    one_who_is_too_heavy_for_what_is_left,
+    a_pair_of_a_key_with_one_place,
+    a_heavy_job_and_one_behind_it,
+    one_who_runs_and_two_who_come,
+    heavy_jobs_between_others,
     keys_that_take_turns,
+    keys_that_take_all_their_turns,
+    one_who_comes_back_after_its_turn,
+    turns_of_a_key_with_jobs_of_two_ranks,
+    keys_whose_jobs_came_by_turns,
     a_key_with_most_of_the_jobs,
     a_key_with_jobs_of_two_ranks,
 )

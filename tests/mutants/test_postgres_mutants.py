@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import resources
+from itertools import product
 from typing import Any, NamedTuple
 
 import pytest
@@ -22,8 +23,8 @@ from stoker.store.postgres.schema import PACKAGE, within
 from stoker.store.postgres.traces import traces
 from stoker.store.staging import refusal
 from tests.engines import VirtualClock
-from tests.model.lives import Lives, SeededChooser
-from tests.model.walk import recount
+from tests.model.lives import SeededChooser
+from tests.model.walk import LIVES, recount
 from tests.mutants.scenes import SCENES
 from tests.servers.postgres import Stores, default_url
 
@@ -82,8 +83,8 @@ MUTANTS = {
     ),
     "what a key holds is not counted": Mutant(
         "lanes",
-        "key = substr(party, 2) AND key IS NOT NULL\n                    AND (state = 1 OR",
-        "key = substr(party, 2) AND key IS NOT NULL\n                    AND (state = 9 OR",
+        "key = substr(party, 2) AND counted\n                    AND (state = 1 OR",
+        "key = substr(party, 2) AND counted\n                    AND (state = 9 OR",
     ),
     "what a task holds is not counted": Mutant(
         "lanes", "AND lane = kind AND lane >= '~'", "AND lane = kind AND lane > '~~~'"
@@ -119,6 +120,34 @@ MUTANTS = {
     "a lane ends where it was not looked at any further": Mutant(
         "lanewise", " OR many = seen AND seen = least(few, places + 1)", ""
     ),
+    "nobody in the line is ever without room": Mutant(
+        "lanewise", "bool_or(many > stoker.places(", "bool_or(many < stoker.places("
+    ),
+    "who runs does not count for those in the line": Mutant(
+        "lanewise",
+        "key = mine.key AND counted\n                AND (state = 1 OR",
+        "key = mine.key AND counted\n                AND (state = 9 OR",
+    ),
+    "the heavy in the line are taken for others": Mutant(
+        "lanewise", "count(*) < most OR bool_or(weight <> 1000) OR (", "count(*) < most OR ("
+    ),
+    "nobody hears of those who were taken from the line": Mutant(
+        "lanewise",
+        "VALUES (line, '', seats.bucket, seats.served);",
+        "SELECT line, '', 0, '{}' WHERE false;",
+    ),
+    "the second of a lane is never before the head of another": Mutant(
+        "lanewise", "OR places > 1 AND due_at <= now", "OR false AND due_at <= now"
+    ),
+    "a key has as many turns as it has ranks": Mutant(
+        "lanewise", "OR min(bucket) < max(bucket)", ""
+    ),
+    "a heavy head is taken for one of weight one": Mutant(
+        "lanewise", "bool_or(weight <> 1000 OR places", "bool_or(places"
+    ),
+    "a head is taken whose key has no room": Mutant(
+        "lanewise", "weight <> 1000 OR places < 1\n", "weight <> 1000\n"
+    ),
     "jobs without a key are overlooked": Mutant(
         "lanewise", "stoker.line(line, now, 1,", "stoker.line(line, now, 0,"
     ),
@@ -129,7 +158,7 @@ MUTANTS = {
         "lanes", "CASE WHEN turn > 0 AND turn >= (", "CASE WHEN turn > 0 OR turn >= ("
     ),
     "only the lane that was served has had a turn": Mutant(
-        "traces", "AND turn <> word.reached\n", "AND false\n"
+        "traces", "AND served.turn <> served.reached;", "AND false;"
     ),
     "heads stand in the order of ranks whatever their age": Mutant(
         "lanes", "CASE WHEN ageing IS NOT NULL THEN", "CASE WHEN false THEN"
@@ -138,7 +167,7 @@ MUTANTS = {
         "lanes", "ORDER BY stoker.aged(bucket, step, due_at), due_at", "ORDER BY bucket, due_at"
     ),
     "lanes stay as they are when other tasks have limits": Mutant(
-        "books", "(limits, by_time, lanes) THEN", "(limits, by_time, before.kinds) THEN"
+        "books", "(limits, by_time, lanes, counting)", "(limits, by_time, before.kinds, counting)"
     ),
     "who runs is not counted when its task gets a limit": Mutant(
         "books", "WHERE queue = line AND state = 1\n", "WHERE queue = line AND state = 9\n"
@@ -192,10 +221,10 @@ def disagreement(stores: Stores) -> str:
 
 def other_life(stores: Stores) -> str:
     """Where a life comes out unlike; empty if nowhere."""
-    for seed in range(SEEDS):
+    for kind, seed in product(("any", "keyed"), range(SEEDS)):
         clock = VirtualClock()
         with stores.store(clock) as store:
-            lives = Lives(SeededChooser(seed), clock, MemoryStore(clock), store)
+            lives = LIVES[kind](SeededChooser(seed), clock, MemoryStore(clock), store)
             try:
                 for step in range(1, STEPS + 1):
                     lives.step()

@@ -239,16 +239,18 @@ def drained(desk: Desk, count: int) -> int:
     return pages(store, lambda: desk.dispatch.claim(["q"], 3))
 
 
+@pytest.mark.parametrize("places", [None, 1])
 def test_claims_do_not_pass_the_dead_while_a_snapshot_keeps_them(
-    url: str, server: Server, monkeypatch: pytest.MonkeyPatch
+    url: str, server: Server, monkeypatch: pytest.MonkeyPatch, places: int | None
 ) -> None:
     # The looks at the whole, once a second, are not what is measured here.
     monkeypatch.setattr("stoker.store.postgres.marks._LOOK_EVERY", DAY)
     store = PostgresStore(url)
     desk = Desk(store)
-    now = store.now()
-    job = Job("q", due_at=now - 60_000_000, created_at=now, scheduled_at=now)
-    store.transact([Change(inserts=Copies(job, [b"null"] * 6000))])
+    desk.control.configure("q", QueueSettings(key_capacity=places))
+    due_at = store.now() - 60_000_000
+    keys = [None if places is None else f"{n}" for n in range(6000)]
+    desk.intake.enqueue_many([Job("q", due_at=due_at, key=key) for key in keys])
     with an_old_snapshot(server):
         early, late = drained(desk, 500), drained(desk, 4000)
         assert late < 1.5 * early

@@ -83,13 +83,14 @@ def test_a_claim_from_a_limited_queue_goes_by_the_heads_of_its_lanes(fresh: Post
     desk.control.configure("q", QueueSettings(key_capacity=1))
     desk.intake.enqueue_many([Job("q", key=f"{n % 50}") for n in range(200)])
     with overheard(fresh, nested=True) as plans:
-        assert len(desk.dispatch.claim(["q"], 20)) == 20
+        assert len(desk.dispatch.claim(["q"], 60)) == 50
     assert "job" not in scanned(plans)
     assert (
         {"job_laned", "job_holding"}
         <= used(plans)
         <= {
             "job_laned",
+            "job_counted",
             "job_holding",
             "job_holding_task",
             "job_ready",
@@ -98,6 +99,18 @@ def test_a_claim_from_a_limited_queue_goes_by_the_heads_of_its_lanes(fresh: Post
         }
     )
     assert "head_open" in used(plans, "head")
+
+
+def test_a_claim_where_all_keys_have_room_goes_by_the_queues_order(fresh: PostgresStore) -> None:
+    desk = desk_at(fresh)
+    desk.control.configure("q", QueueSettings(key_capacity=1))
+    desk.intake.enqueue_many([Job("q", key=f"{n % 50}") for n in range(200)])
+    with overheard(fresh, nested=True) as plans:
+        assert len(desk.dispatch.claim(["q"], 20)) == 20
+    assert "job" not in scanned(plans)
+    assert used(plans) <= {"job_counted", "job_holding", "job_ready", "job_free", "job_pkey"}
+    assert used(plans, "head") == {"head_full"}
+    assert all("bucket =" in search for search in searches(plans, "job_counted")[1:])
 
 
 POLICIES = {

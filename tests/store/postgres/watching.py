@@ -65,12 +65,14 @@ def nodes(plan: Plan) -> Iterator[Plan]:
 def pages(store: PostgresStore, act: Callable[[], object]) -> int:
     """How many pages the server looks at for it, wherever they come from.
 
-    The store's herald may want the watched connection just then; it is asked again in that case.
+    The store's herald may want the watched connection just then, or leave another in its place; it
+    is asked again in that case.
     """
     for _ in range(20):
         with suppress(psycopg.Error, StoreError, OSError):
             with overheard(store, nested=False) as plans:
                 act()
-            kinds = ("Shared Hit Blocks", "Shared Read Blocks")
-            return sum(plan["Plan"][kind] for plan in plans for kind in kinds)
+            if plans:
+                kinds = ("Shared Hit Blocks", "Shared Read Blocks")
+                return sum(plan["Plan"][kind] for plan in plans for kind in kinds)
     raise AssertionError("the connection was never free")

@@ -14,9 +14,10 @@ from stoker.kernel.queue import Order
 from stoker.store import Claim
 from stoker.store.postgres.arrays import Array, Bigints, Texts
 from stoker.store.postgres.marks import Mark, Marks
-from stoker.store.postgres.rows import DUE_AT, ID, META, QUEUE, RANK, Row, job_of
+from stoker.store.postgres.rows import DUE_AT, ID, META, QUEUE, RANK, REF, Row, job_of
 
 _IDS = msgspec.json.Decoder(list[int])
+_ORDERS = {"by time": Order.TIME_RANK, "by rank": Order.RANK_TIME}
 
 CLAIM = "SELECT * FROM stoker.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
 
@@ -56,10 +57,10 @@ class Asking:
         if said == "dead":
             return Verdict(moment, None)
         if said == "laned" and in_order is not None:
-            return self._laned(moment, rows[1:], _IDS.decode(in_order))
+            return self._laned(moment, rows, _IDS.decode(in_order))
         if said in ("kept", "laned", "sealed"):
             return Verdict(moment, [], kept=said != "sealed", laned=said == "laned")
-        order = Order.TIME_RANK if said == "by time" else Order.RANK_TIME
+        order = _ORDERS[said]
         place = itemgetter(DUE_AT, RANK, ID) if said == "by time" else itemgetter(RANK, DUE_AT, ID)
         jobs = [job_of(row) for row in sorted(rows[1:], key=place)]
         self._marks.note(self._began, whole=not self._by, scarce=len(jobs) < self.claim.limit)
@@ -67,17 +68,20 @@ class Asking:
         return Verdict(moment, jobs)
 
     def _laned(self, moment: int, rows: Sequence[Row], in_order: Sequence[int]) -> Verdict:
-        found = {job.id: job for job in map(job_of, rows)}
+        found = {job.id: job for job in map(job_of, rows[1:])}
         jobs = [found[job_id] for job_id in in_order]
-        self._marks.note(self._began, whole=not self._by, scarce=len(jobs) < self.claim.limit)
+        whole, in_line = not self._by, rows[0][REF]
+        self._marks.note(self._began, whole=whole, scarce=len(jobs) < self.claim.limit)
+        if in_line is not None:
+            self._marks.move(jobs, _ORDERS[in_line], moment, whole=whole, past_lanes=True)
         return Verdict(moment, jobs, laned=True)
 
 
 def mark_arrays(marks: Sequence[Mark]) -> list[Array]:
-    """Marks as routines take them."""
+    """Marks as routines take them; those for jobs past their lanes name no queue."""
     dues, seconds, jobs = zip(*(mark.place for mark in marks), strict=True) if marks else ((),) * 3
     return [
-        Texts.of([mark.queue for mark in marks]),
+        Texts.of([None if mark.past_lanes else mark.queue for mark in marks]),
         Bigints.of([mark.bucket for mark in marks]),
         Bigints.of(dues),
         Bigints.of(seconds),

@@ -11,6 +11,7 @@ from stoker.kernel.job import LIVE, STATES, Job
 from stoker.store import Adrift, Filter, Lost, Query, QueueView, Session
 from stoker.store.filtering import FACTS
 from stoker.store.postgres.arrays import Bigints, Texts
+from stoker.store.postgres.claim import mark_arrays
 from stoker.store.postgres.driver import Connection
 from stoker.store.postgres.marks import Mark
 from stoker.store.postgres.rows import COLUMNS, Row, job_of, settings_of
@@ -93,8 +94,7 @@ class Looker:
         return [name for name in queues if glob_matches(pattern, name)]
 
     def next_due(self, queues: Sequence[str], after: int, marks: Sequence[Mark]) -> int | None:
-        marked = [Texts.of([mark.queue for mark in marks])]
-        marked.append(Bigints.of([mark.bucket for mark in marks]))
+        marked = mark_arrays(marks)[:2]
         ((due_at,),) = self._rows("next_due", Texts.of(list(queues)), after, *marked)
         return due_at if isinstance(due_at, int) else None
 

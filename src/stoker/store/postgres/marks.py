@@ -30,18 +30,20 @@ _BEFORE_ALL = -(2**63)
 
 
 class Mark(NamedTuple):
-    """A queue, a bucket of it, and the place up to which it was claimed."""
+    """A queue, a bucket of it, and the place up to which it was claimed: of the jobs without a
+    lane, or of those that are taken past their lanes."""
 
     queue: str
     bucket: int
     place: Place
+    past_lanes: bool = False
 
 
 class Marks:
     """What this process remembers. Threads may step on one another's marks: they are hints."""
 
     def __init__(self) -> None:
-        self._places: dict[str, dict[int, Place]] = {}
+        self._places: dict[tuple[str, bool], dict[int, Place]] = {}
         self._looked_at = 0.0
         self._cost = 0.0
         self._scarce = True
@@ -49,9 +51,10 @@ class Marks:
     def known(self, queues: Iterable[str]) -> list[Mark]:
         """The marks of these queues."""
         return [
-            Mark(queue, bucket, place)
+            Mark(queue, bucket, place, past_lanes)
             for queue in queues
-            for bucket, place in list(self._places.get(queue, {}).items())
+            for past_lanes in (False, True)
+            for bucket, place in list(self._places.get((queue, past_lanes), {}).items())
         ]
 
     def for_claim(self, queues: Iterable[str]) -> list[Mark]:
@@ -72,7 +75,15 @@ class Marks:
             self._looked_at = time.monotonic()
             self._cost = self._looked_at - began
 
-    def move(self, jobs: Sequence[Job], order: Order, now: int, *, whole: bool) -> None:
+    def move(
+        self,
+        jobs: Sequence[Job],
+        order: Order,
+        now: int,
+        *,
+        whole: bool,
+        past_lanes: bool = False,
+    ) -> None:
         """These were claimed, in this order.
 
         After a look at the whole nobody else is before them, and marks may also go back to them.
@@ -82,7 +93,7 @@ class Marks:
         # They come in order, so the last one of a bucket is the one that counts.
         last = {(job.queue, 0 if by_time else job.rank): job for job in jobs}
         for (queue, bucket), job in last.items():
-            buckets = self._places.setdefault(queue, {})
+            buckets = self._places.setdefault((queue, past_lanes), {})
             place = min((job.due_at, job.rank - bucket, job.id), settled)
             if whole or bucket not in buckets or place > buckets[bucket]:
                 buckets[bucket] = place
@@ -91,11 +102,13 @@ class Marks:
 
     def placed(self, queue: str, due_at: int) -> None:
         """A job was queued with this due time: it must not be overlooked."""
-        buckets = self._places.get(queue, {})
-        for bucket, place in list(buckets.items()):
-            if due_at <= place[0]:
-                buckets[bucket] = (due_at - 1, _BEFORE_ALL, 0)
+        for past_lanes in (False, True):
+            buckets = self._places.get((queue, past_lanes), {})
+            for bucket, place in list(buckets.items()):
+                if due_at <= place[0]:
+                    buckets[bucket] = (due_at - 1, _BEFORE_ALL, 0)
 
     def forget(self, queue: str) -> None:
         """The queue's order has changed."""
-        self._places.pop(queue, None)
+        for past_lanes in (False, True):
+            self._places.pop((queue, past_lanes), None)

@@ -31,7 +31,7 @@ Row = tuple[Any, ...]
 
 _FIELDS = Job.__struct_fields__
 QUEUE, NAME, PAYLOAD, FORMAT, ID, STATE, RANK, DUE_AT, POLICY = range(9)
-WEIGHT, META = _FIELDS.index("weight"), _FIELDS.index("meta")
+WEIGHT, META, REF = (_FIELDS.index(field) for field in ("weight", "meta", "ref"))
 _OWN_TEXTS = ("key", "unique_key", "ref", "meta", "waits_for", "error")
 _TEXTS = [_FIELDS.index(name) for name in _OWN_TEXTS]
 _ENCODER = msgspec.json.Encoder()
@@ -87,11 +87,16 @@ def settings_row(settings: QueueSettings) -> list[Any]:
         settings.fair,
         settings.ageing,
         None if settings.within is None else written(settings.within),
-        bool(settings.key_capacity or settings.keys or settings.shares),
+        counts_keys(settings),
         bool(settings.key_rate or settings.key_rates),
         _is_lanewise(settings),
         None if settings.key_capacity is None else units(settings.key_capacity),
     ]
+
+
+def counts_keys(settings: QueueSettings) -> bool:
+    """Does it matter what a key holds?"""
+    return bool(settings.key_capacity or settings.keys or settings.shares)
 
 
 def _is_lanewise(settings: QueueSettings) -> bool:
@@ -141,6 +146,7 @@ _WRITTEN: dict[str, Any] = {
     "bucket": Bigints,
     "second": Bigints,
     "lane": Texts,
+    "counted": Booleans,
     "policy": Texts,
     "timeout": Bigints,
     "stays": Booleans,
@@ -179,7 +185,7 @@ _WRITTEN: dict[str, Any] = {
     "error": Texts,
     "reply": Blobs,
 }
-_DERIVED = 8
+_DERIVED = 9
 _PLAIN_FACTS = tuple(_WRITTEN)[_DERIVED:]
 
 
@@ -227,6 +233,7 @@ def _row(job: Job, settings: QueueSettings, payload: bytes | None) -> Row:
     derived = (
         *bucket_of(job.rank, settings),
         lane_of(job, settings),
+        job.key is not None and counts_keys(settings),
         *terms_of(job.policy),
         payload,
     )

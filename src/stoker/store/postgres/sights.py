@@ -80,7 +80,9 @@ class Sights:
         self.queue = queue
         self.settings = entrances.known(queue).settings
         self.entrances = entrances
-        self._places = {mark.bucket: mark.place for mark in marks if mark.queue == queue}
+        self._places = {
+            mark.bucket: mark.place for mark in marks if mark.queue == queue and not mark.past_lanes
+        }
         self._most = most
         self._rows: dict[str | None, list[Row]] = {}
         for row in rows:

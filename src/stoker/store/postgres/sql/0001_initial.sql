@@ -24,6 +24,7 @@ CREATE TABLE stoker.queue (
     key_units  bigint,                       -- what one key may hold, where it is the same for all
     opens_at   bigint,                       -- when a rate may let those in who were refused last
     latest_due bigint  NOT NULL DEFAULT 0,   -- of what claims have come upon in lanes
+    buckets    bigint[] NOT NULL DEFAULT '{}', -- of its lanes; two stand for many
     queued     bigint  NOT NULL DEFAULT 0,
     running    bigint  NOT NULL DEFAULT 0,
     waiting    bigint  NOT NULL DEFAULT 0,
@@ -78,6 +79,7 @@ CREATE TABLE stoker.job (
     undecided     boolean NOT NULL DEFAULT false,
     stays         boolean NOT NULL DEFAULT false, -- by its policy: no lease of it ends by itself
     repeats       boolean NOT NULL DEFAULT false,
+    counted       boolean NOT NULL DEFAULT false, -- what it holds counts for its key
     timeout       bigint,                        -- of its policy: how long a try may last
     token         bigint,
     session       bigint,
@@ -121,12 +123,18 @@ CREATE INDEX job_free ON stoker.job (queue, bucket, due_at, second, id)
 CREATE INDEX job_laned ON stoker.job
     (queue, lane, (coalesce('=' || key, '')), bucket, due_at, second, id)
     WHERE state = 0 AND lane <> '!';
+-- The jobs of keys with limits in the order of the queue: while no key is full, its lanes are nobody's
+-- concern.
+CREATE INDEX job_counted ON stoker.job (queue, bucket, due_at, second, id)
+    WHERE state = 0 AND lane = '' AND counted;
 -- Leases by their session, then by their end.
 CREATE INDEX job_running ON stoker.job (session, until) WHERE state = 1;
 CREATE INDEX job_cancelling ON stoker.job (session, id) WHERE state = 1 AND cancel_requested;
 -- Who holds a key's capacity, and who that of a task which has a limit.
-CREATE INDEX job_holding ON stoker.job (queue, key)
-    WHERE key IS NOT NULL AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%');
+-- Entries of one key that are gone lie between those of others: gathering them into one, as the
+-- server would do when a page is full, costs more than all the rest.
+CREATE INDEX job_holding ON stoker.job (queue, key) WITH (deduplicate_items = off)
+    WHERE counted AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%');
 CREATE INDEX job_holding_task ON stoker.job (queue, lane)
     WHERE lane >= '~' AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%');
 CREATE INDEX job_waiting ON stoker.job (waits_for, parent_id) WHERE state = 2;
@@ -164,15 +172,17 @@ CREATE TABLE stoker.head (
 CREATE INDEX head_open ON stoker.head (queue, kind, turn, major, minor, job)
     WHERE shut_until IS NULL;
 CREATE INDEX head_shut ON stoker.head (queue, party) WHERE shut_until IS NOT NULL;
+CREATE INDEX head_full ON stoker.head (queue) WHERE shut_until = 9223372036854775807;
 CREATE INDEX head_asleep ON stoker.head (queue, shut_until)
     WHERE shut_until < 9223372036854775807;
 
--- Somebody came to a lane or left it: look at it again.
+-- Somebody came to the lanes of these parties or left them: look at them again. One row does for all
+-- lanes of a kind and bucket of which a transaction has to tell.
 CREATE TABLE stoker.news (
-    queue  text COLLATE "C" NOT NULL,
-    party  text COLLATE "C" NOT NULL,
-    kind   text COLLATE "C" NOT NULL,
-    bucket bigint NOT NULL
+    queue   text COLLATE "C" NOT NULL,
+    kind    text COLLATE "C" NOT NULL,
+    bucket  bigint NOT NULL,
+    parties text[] COLLATE "C" NOT NULL
 );
 
 -- Some parties hold less than before, or more: one row a queue and transaction. Those that were read
@@ -183,8 +193,8 @@ CREATE TABLE stoker.room (
 );
 CREATE INDEX room_queue ON stoker.room (queue);
 
--- How far the parties of fair queues have been served, as far as it counts; the party '!' is the
--- queue's clock: the party that was served last, before it was served.
+-- How far the parties of fair queues have been served that have no heads, as far as it counts; the
+-- party '!' is the queue's clock: the party that was served last, before it was served.
 CREATE TABLE stoker.turn (
     queue   text COLLATE "C" NOT NULL,
     party   text COLLATE "C" NOT NULL,
@@ -244,6 +254,9 @@ CREATE TYPE stoker.whole AS (
     progress double precision, result bytea, error text, reply bytea
 );
 
+-- How far a bucket has been claimed.
+CREATE TYPE stoker.mark AS (bucket bigint, due_at bigint, second bigint, job bigint);
+
 -- A job as a walk sees it: its queue, the kind of its lane, what has to be known to choose it, and if
 -- it is in a lane that was looked at: how many of the lane were asked for, the turn, the place and the
 -- row of its head, what its key holds and what has started of it.
@@ -253,12 +266,15 @@ CREATE TYPE stoker.sight AS (
     head bigint, spot tid, used bigint, flow text
 );
 
--- Who of a queue's lanes may start: the jobs in order; which heads give way to whom; whom that has
--- served, how far, and where the clock is now; and which keys have no room behind which place.
+-- Who of a queue's lanes may start: the jobs in order, and their rows if they were locked; which heads
+-- give way to whom; whom that has served, how far, and where the clock is now; which keys have no room
+-- behind which place; and if heads were not looked at, the bucket of the lanes to be looked at again, and
+-- in which order the jobs were taken.
 CREATE TYPE stoker.seats AS (
-    unclear boolean, ids bigint[], revisions bigint[],
+    unclear boolean, ids bigint[], revisions bigint[], picked tid[],
     spots tid[], turns bigint[], majors bigint[], minors bigint[], jobs bigint[], dues bigint[],
     shuts bigint[],
     served text[], reached bigint[], clock bigint,
-    full_keys text[], full_majors bigint[], full_minors bigint[], full_jobs bigint[]
+    full_keys text[], full_majors bigint[], full_minors bigint[], full_jobs bigint[],
+    bucket bigint, in_line text
 );

@@ -18,9 +18,9 @@ WITH gone AS (
         SELECT id FROM stoker.job WHERE ref = ANY ($3) AND ref IS NOT NULL))
     RETURNING *
 ), told AS (
-    INSERT INTO stoker.news (queue, party, kind, bucket)
-    SELECT queue, coalesce('=' || key, ''), lane, bucket FROM gone
-    WHERE state = 0 AND lane <> '!'
+    INSERT INTO stoker.news (queue, kind, bucket, parties)
+    SELECT queue, lane, bucket, array_agg(coalesce('=' || key, '')) FROM gone
+    WHERE state = 0 AND lane <> '!' GROUP BY queue, lane, bucket
 ), eased AS (
     INSERT INTO stoker.room (queue, parties)
     SELECT queue, array_agg('=' || key) FROM gone WHERE key IS NOT NULL GROUP BY queue

@@ -67,34 +67,38 @@ BEGIN
     UPDATE stoker.queue SET settings = told, paused = pausing, limited = limits,
         time_first = by_time, kinds = lanes, fair = taking_turns, ageing = step,
         within = outer_queue, counts_keys = counting, rates_keys = rating, opens_at = NULL,
-        lanewise = by_lanes, key_units = units
+        lanewise = by_lanes, key_units = units, buckets = '{}'
     WHERE name = line;
-    IF (before.limited, before.time_first, before.kinds) = (limits, by_time, lanes) THEN
+    IF (before.limited, before.time_first, before.kinds, before.counts_keys)
+            = (limits, by_time, lanes, counting) THEN
         IF (before.fair, before.ageing, before.within)
                 IS DISTINCT FROM (taking_turns, step, outer_queue) THEN
             PERFORM stoker.seize(line);
         END IF;
-        WITH gone AS (DELETE FROM stoker.head WHERE queue = line RETURNING *)
-        INSERT INTO stoker.news (queue, party, kind, bucket)
-        SELECT queue, party, kind, bucket FROM gone;
+        INSERT INTO stoker.news (queue, kind, bucket, parties)
+        SELECT queue, kind, bucket, array_agg(party) FROM stoker.head WHERE queue = line
+        GROUP BY queue, kind, bucket;
+        PERFORM stoker.drop_heads(line);
     ELSE
         PERFORM stoker.seize(line);
-        PERFORM stoker.place_anew(line, limits, by_time, lanes);
+        PERFORM stoker.place_anew(line, limits, by_time, lanes, counting);
     END IF;
 END $$;
 
 -- Give the jobs of a queue the places that they have by its new settings: all that are queued, and
--- those that run, for the sake of their tasks' limits.
+-- those that run, for the sake of limits of tasks and keys.
 CREATE OR REPLACE FUNCTION stoker.place_anew(
-    line text, limits boolean, by_time boolean, lanes text[]
+    line text, limits boolean, by_time boolean, lanes text[], counting boolean
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    UPDATE stoker.job SET bucket = new.bucket, second = new.second, lane = new.lane
+    UPDATE stoker.job SET bucket = new.bucket, second = new.second, lane = new.lane,
+        counted = new.counted
     FROM (
         SELECT id, CASE WHEN by_time THEN 0 ELSE bucket + second END AS bucket,
             CASE WHEN by_time THEN bucket + second ELSE 0 END AS second,
-            CASE WHEN limits THEN stoker.lane_of(key, name, weight, lanes) END AS lane
+            CASE WHEN limits THEN stoker.lane_of(key, name, weight, lanes) END AS lane,
+            key IS NOT NULL AND counting AS counted
         FROM stoker.job WHERE id = ANY (ARRAY(
             SELECT id FROM stoker.job WHERE queue = line AND state = 0 AND lane IS NULL
             UNION ALL
@@ -107,13 +111,24 @@ BEGIN
             SELECT id FROM stoker.job WHERE queue = line AND state = 2
                 AND waits_for >= 'reply:' AND waits_for < 'reply;'))
     ) AS new
-    WHERE job.id = new.id AND job.state < 3 AND (job.bucket, job.second, job.lane)
-        IS DISTINCT FROM (new.bucket, new.second, new.lane);
-    DELETE FROM stoker.head WHERE queue = line;
+    WHERE job.id = new.id AND job.state < 3 AND (job.bucket, job.second, job.lane, job.counted)
+        IS DISTINCT FROM (new.bucket, new.second, new.lane, new.counted);
+    PERFORM stoker.drop_heads(line);
     DELETE FROM stoker.news WHERE queue = line;
-    INSERT INTO stoker.news (queue, party, kind, bucket)
-    SELECT DISTINCT queue, coalesce('=' || key, ''), lane, bucket FROM stoker.job
-    WHERE queue = line AND state = 0 AND lane <> '!';
+    INSERT INTO stoker.news (queue, kind, bucket, parties)
+    SELECT queue, lane, bucket, array_agg(DISTINCT coalesce('=' || key, '')) FROM stoker.job
+    WHERE queue = line AND state = 0 AND lane <> '!' GROUP BY queue, lane, bucket;
+END $$;
+
+-- Let all heads of a queue be looked for anew. How far their parties have been served is kept.
+CREATE OR REPLACE FUNCTION stoker.drop_heads(line text) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    INSERT INTO stoker.turn (queue, party, reached)
+    SELECT queue, party, max(turn) FROM stoker.head WHERE queue = line AND turn > 0
+    GROUP BY queue, party
+    ON CONFLICT (queue, party) DO UPDATE SET reached = excluded.reached;
+    DELETE FROM stoker.head WHERE queue = line;
 END $$;
 
 -- The first moment after another at which something is due in one of these queues' buckets and lanes,
@@ -152,10 +167,10 @@ BEGIN
             ORDER BY shut_until LIMIT 1) AS lane),
         (SELECT min(due_at) FROM stoker.job
             WHERE queue = ANY (queues) AND state = 0 AND lane = '!' AND due_at > after),
-        (SELECT min(due_at) FROM stoker.news CROSS JOIN LATERAL (
+        (SELECT min(due_at) FROM stoker.news CROSS JOIN unnest(parties) AS party CROSS JOIN LATERAL (
             SELECT due_at FROM stoker.job
             WHERE queue = news.queue AND state = 0 AND lane = news.kind AND lane <> '!'
-                AND coalesce('=' || key, '') = news.party AND bucket = news.bucket
+                AND coalesce('=' || key, '') = party AND bucket = news.bucket
                 AND due_at > after
             ORDER BY due_at LIMIT 1) AS front
             WHERE news.queue = ANY (queues)));

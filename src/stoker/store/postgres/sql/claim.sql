@@ -7,8 +7,11 @@
 -- The first row is a heading: id 0, the moment in due_at, and in queue a verdict: "by rank" or
 -- "by time" if all is fine and the queue has that order, "dead" if the session is, "kept" if one of
 -- the queues has to be walked, "laned" if it can be claimed from `by_lanes`, or "sealed". If it was,
--- the ids are in `meta`, in the order in which they were chosen; or it is "kept" for now. What a
--- claim does to a job is `kernel.rules.start`.
+-- the ids are in `meta`, in the order in which they were chosen, and in `ref` which order that is if
+-- they were the foremost of all; or it is "kept" for now. What a claim does to a job is
+-- `kernel.rules.start`.
+--
+-- Marks without a queue are for the jobs past their lanes.
 CREATE OR REPLACE FUNCTION stoker.claim(
     given bigint, queues text[], most bigint, lease bigint, holder bigint, visibility bigint,
     mark_queues text[], mark_buckets bigint[], mark_dues bigint[], mark_seconds bigint[],
@@ -32,13 +35,16 @@ BEGIN
     heading.due_at := now;
     heading.queue := stoker.verdict(queues, holder, now);
     IF by_lanes AND heading.queue = 'laned' THEN
-        seats := stoker.seats(queues[1], now, most, mark_buckets, mark_dues, mark_seconds,
-            mark_jobs);
+        seats := stoker.seats(queues[1], now, most, mark_queues, mark_buckets, mark_dues,
+            mark_seconds, mark_jobs);
         chosen := coalesce(seats.ids, '{}');
         revisions := seats.revisions;
         heading.meta := array_to_json(chosen);
+        heading.ref := seats.in_line;
     END IF;
-    IF chosen IS NOT NULL THEN
+    IF seats.picked IS NOT NULL THEN
+        picked := seats.picked;
+    ELSIF chosen IS NOT NULL THEN
         picked := ARRAY(SELECT job.ctid FROM unnest(chosen, revisions) AS wanted (id, revision)
             JOIN stoker.job ON job.id = wanted.id
             WHERE job.state = 0 AND job.revision = wanted.revision

@@ -39,7 +39,7 @@ BEGIN
         (SELECT jsonb_object_agg(meter, state)::text FROM stoker.flow
             WHERE queue = known.name AND (meter = '' OR meter >= '~')),
         coalesce((SELECT reached FROM stoker.turn WHERE queue = known.name AND party = '!'), 0),
-        coalesce((SELECT reached FROM stoker.turn WHERE queue = known.name AND party = ''), 0),
+        (stoker.turns_of(ARRAY[known.name], ARRAY['']))[1],
         known.opens_at
     FROM stoker.queue AS known WHERE known.name = ANY (concerned);
 END $$;
@@ -65,16 +65,22 @@ DECLARE
 BEGIN
     WITH told AS (
         DELETE FROM stoker.news WHERE ctid = ANY (ARRAY(
-            SELECT ctid FROM stoker.news WHERE queue = ANY (queues) LIMIT 10000))
+            SELECT spot FROM (
+                SELECT ctid AS spot, sum(cardinality(parties)) OVER (ROWS UNBOUNDED PRECEDING)
+                    - cardinality(parties) AS before
+                FROM stoker.news WHERE queue = ANY (queues) LIMIT 10000) AS word
+            WHERE before < 10000))
         RETURNING *
     )
     SELECT array_agg(queue) AS queues, array_agg(party) AS parties, array_agg(kind) AS kinds,
         array_agg(bucket) AS buckets INTO heard
-    FROM (SELECT DISTINCT * FROM told) AS word;
+    FROM (SELECT DISTINCT queue, party, kind, bucket
+        FROM told CROSS JOIN unnest(told.parties) AS party) AS word;
     IF heard.queues IS NOT NULL THEN
         latest := stoker.look_again(heard.queues, heard.parties, heard.kinds, heard.buckets,
             stoker.turns_of(heard.queues, heard.parties), now);
         PERFORM stoker.open_lanes(heard.queues, heard.parties, now);
+        PERFORM stoker.meet(heard.queues, heard.buckets);
     END IF;
     WITH told AS (
         DELETE FROM stoker.room WHERE ctid = ANY (ARRAY(
@@ -90,6 +96,18 @@ BEGIN
     -- Somebody may have looked before they were due, and ask for it now.
     UPDATE stoker.queue SET latest_due = latest
     WHERE name = ANY (queues) AND limited AND latest_due < latest;
+END $$;
+
+-- There are lanes in these buckets.
+CREATE OR REPLACE FUNCTION stoker.meet(queues text[], met bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    UPDATE stoker.queue SET buckets = ARRAY(
+        SELECT DISTINCT each FROM unnest(queue.buckets || word.buckets) AS each LIMIT 2)
+    FROM (SELECT name, array_agg(DISTINCT bucket) AS buckets
+        FROM unnest(queues, met) AS lane (name, bucket) GROUP BY name) AS word
+    WHERE queue.name = word.name AND cardinality(queue.buckets) < 2
+        AND NOT queue.buckets @> word.buckets;
 END $$;
 
 -- Open all lanes of parties, but for those in which nothing is due.
@@ -172,6 +190,11 @@ BEGIN
     ), emptied AS (
         DELETE FROM stoker.head USING foremost AS new
         WHERE head.ctid = new.spot AND new.id IS NULL
+    ), headless AS (
+        INSERT INTO stoker.turn (queue, party, reached)
+        SELECT queue, party, max(turn) FROM foremost
+        WHERE spot IS NOT NULL AND id IS NULL AND turn > 0 GROUP BY queue, party
+        ON CONFLICT (queue, party) DO UPDATE SET reached = excluded.reached
     ), moved AS (
         UPDATE stoker.head SET turn = new.turn, major = new.major, minor = new.minor,
             job = new.id, due_at = new.due_at, shut_until = new.shut_until
@@ -188,7 +211,8 @@ BEGIN
     RETURN latest;
 END $$;
 
--- How far parties of fair queues have been served, if that is further than others; else 0.
+-- How far parties of fair queues have been served, if that is further than others; else 0. Their heads
+-- know, and a row of `turn` did when they had none, which may have been long ago.
 CREATE OR REPLACE FUNCTION stoker.turns_of(queues text[], parties text[]) RETURNS bigint[]
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -198,7 +222,10 @@ BEGIN
     RETURN ARRAY(
         SELECT coalesce((SELECT served.reached FROM stoker.queue AS known
             JOIN stoker.turn AS clock ON clock.queue = known.name AND clock.party = '!'
-            JOIN stoker.turn AS served ON served.queue = known.name AND served.party = spot.party
+            CROSS JOIN LATERAL (SELECT greatest(
+                (SELECT reached FROM stoker.turn WHERE queue = spot.queue AND party = spot.party),
+                (SELECT max(turn) FROM stoker.head
+                    WHERE queue = spot.queue AND party = spot.party)) AS reached) AS served
             WHERE known.name = spot.queue AND known.fair AND served.reached > clock.reached), 0)
         FROM unnest(queues, parties) WITH ORDINALITY AS spot (queue, party, place) ORDER BY place);
 END $$;
@@ -341,7 +368,7 @@ BEGIN
             CASE WHEN known.time_first THEN minor ELSE 0 END AS second,
             CASE WHEN known.counts_keys AND party <> '' THEN (
                 SELECT coalesce(sum(weight), 0)::bigint FROM stoker.job
-                WHERE queue = line AND key = substr(party, 2) AND key IS NOT NULL
+                WHERE queue = line AND key = substr(party, 2) AND counted
                     AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%')) END AS used,
             CASE WHEN known.rates_keys AND party <> '' THEN (
                 SELECT state FROM stoker.flow WHERE queue = line AND meter = party) END AS flow

@@ -4,61 +4,217 @@
 
 -- Who is next in a queue, if that can be told.
 CREATE OR REPLACE FUNCTION stoker.seats(
-    line text, now bigint, most bigint,
+    line text, now bigint, most bigint, mark_queues text[],
     mark_buckets bigint[], mark_dues bigint[], mark_seconds bigint[], mark_jobs bigint[]
 ) RETURNS stoker.seats
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    seats stoker.seats;
-BEGIN
-    PERFORM stoker.listen(ARRAY[line], now);
-    seats.unclear := EXISTS (
-            SELECT FROM stoker.job WHERE queue = line AND state = 0 AND lane = '!')
-        OR EXISTS (SELECT FROM stoker.line(line, now, 1, -9223372036854775808,
-            mark_buckets, mark_dues, mark_seconds, mark_jobs));
-    IF NOT seats.unclear THEN
-        seats := stoker.seats_in_lanes(line, now, most);
-    END IF;
-    RETURN seats;
-END $$;
-
--- Who of a queue's lanes is next. It is unclear if somebody has another weight than one, a lane is
--- open that has no room, or more of a lane would have to be seen.
-CREATE OR REPLACE FUNCTION stoker.seats_in_lanes(line text, now bigint, most bigint)
-RETURNS stoker.seats
-LANGUAGE plpgsql STABLE SET enable_hashjoin = on AS $$
-DECLARE
     known stoker.queue;
-    clock bigint;
     seats stoker.seats;
 BEGIN
     SELECT * INTO known FROM stoker.queue WHERE name = line;
     IF known.paused THEN
         RETURN seats;
     END IF;
-    clock := CASE WHEN known.fair THEN coalesce((SELECT reached FROM stoker.turn
-        WHERE queue = line AND party = '!'), 0) ELSE 0 END;
-    WITH foremost AS (
+    seats.unclear := EXISTS (
+            SELECT FROM stoker.job WHERE queue = line AND state = 0 AND lane = '!')
+        OR EXISTS (SELECT FROM stoker.job WHERE queue = line AND state = 0 AND lane IS NULL)
+            AND stoker.has_laneless(line, now, mark_queues, mark_buckets, mark_dues,
+                mark_seconds, mark_jobs);
+    IF seats.unclear THEN
+        RETURN seats;
+    END IF;
+    seats := stoker.seats_in_line(known, now, most, (
+        SELECT row(bucket, due, second, job)::stoker.mark
+        FROM unnest(mark_queues, mark_buckets, mark_dues, mark_seconds, mark_jobs)
+            AS marked (queue, bucket, due, second, job)
+        WHERE queue IS NULL ORDER BY bucket LIMIT 1));
+    IF seats.unclear THEN
+        PERFORM stoker.listen(ARRAY[line], now);
+        SELECT * INTO known FROM stoker.queue WHERE name = line;
+        seats := stoker.seats_of_heads(known, now, most);
+    END IF;
+    IF seats.unclear THEN
+        seats := stoker.seats_in_lanes(known, now, most);
+    END IF;
+    RETURN seats;
+END $$;
+
+-- Is somebody due who stands in no lane, as far as marks tell?
+CREATE OR REPLACE FUNCTION stoker.has_laneless(
+    line text, now bigint, mark_queues text[],
+    mark_buckets bigint[], mark_dues bigint[], mark_seconds bigint[], mark_jobs bigint[]
+) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    own record;
+BEGIN
+    SELECT coalesce(array_agg(bucket), '{}') AS buckets, array_agg(due) AS dues,
+        array_agg(second) AS seconds, array_agg(job) AS jobs INTO own
+    FROM unnest(mark_queues, mark_buckets, mark_dues, mark_seconds, mark_jobs)
+        AS mark (queue, bucket, due, second, job) WHERE mark.queue = line;
+    RETURN EXISTS (SELECT FROM stoker.line(line, now, 1, -9223372036854775808,
+        own.buckets, own.dues, own.seconds, own.jobs));
+END $$;
+
+-- Who is next if no key is in the way: the foremost jobs, if all of them find room. Then no lane is
+-- looked at, and none is written: word of it is left for whoever looks at them. It is unclear where
+-- keys take turns or some key is full, behind the jobs of the first rank, and when more words have been
+-- left than a claim hears at once.
+CREATE OR REPLACE FUNCTION stoker.seats_in_line(
+    known stoker.queue, now bigint, most bigint, mark stoker.mark
+) RETURNS stoker.seats
+LANGUAGE plpgsql STABLE SET enable_sort = off AS $$
+DECLARE
+    line text := known.name;
+    seats stoker.seats;
+BEGIN
+    seats.unclear := known.fair OR EXISTS (
+            SELECT FROM stoker.head WHERE queue = line AND shut_until = 9223372036854775807)
+        OR most + (SELECT coalesce(sum(cardinality(parties)), 0) FROM stoker.news
+            WHERE queue = line) > 10000;
+    IF seats.unclear THEN
+        RETURN seats;
+    END IF;
+    seats.bucket := (SELECT bucket FROM stoker.job
+        WHERE queue = line AND state = 0 AND lane = '' AND counted
+            AND bucket < coalesce(mark.bucket, 9223372036854775807) ORDER BY bucket LIMIT 1);
+    IF seats.bucket IS NOT NULL OR mark IS NULL THEN
+        mark := (seats.bucket, -9223372036854775808, 0, 0);
+    END IF;
+    seats.bucket := mark.bucket;
+    seats.in_line := CASE WHEN known.time_first THEN 'by time' ELSE 'by rank' END;
+    WITH foremost AS MATERIALIZED (
+        SELECT id, revision, weight, key FROM stoker.job
+        WHERE queue = line AND state = 0 AND lane = '' AND counted AND bucket = seats.bucket
+            AND due_at <= now
+            AND (due_at, second, id) > (mark.due_at, mark.second, mark.job)
+        ORDER BY due_at, second, id LIMIT most
+    ), holder AS MATERIALIZED (
+        SELECT many, (
+            SELECT coalesce(sum(weight), 0)::bigint FROM stoker.job
+            WHERE queue = line AND key = mine.key AND counted
+                AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%')) AS used
+        FROM (SELECT key, count(*) AS many FROM foremost GROUP BY key) AS mine
+    )
+    SELECT count(*) < most OR bool_or(weight <> 1000) OR (
+            SELECT bool_or(many > stoker.places(known.key_units, used, most)) FROM holder),
+        array_agg(id), array_agg(revision), array_agg('=' || key)
+    INTO seats.unclear, seats.ids, seats.revisions, seats.served FROM foremost;
+    RETURN seats;
+END $$;
+
+-- The open lanes of a queue that come first, in order.
+CREATE OR REPLACE FUNCTION stoker.foremost_lanes(
+    line text, taking_turns boolean, clock bigint, most bigint
+) RETURNS TABLE (spot tid, party text, bucket bigint, number bigint, major bigint, minor bigint,
+    job bigint, due_at bigint)
+LANGUAGE sql STABLE AS $$
+    SELECT spot, party, bucket, greatest(turn, clock) AS number, major, minor, job, due_at FROM (
         (SELECT ctid AS spot, party, bucket, turn, major, minor, job, due_at FROM stoker.head
         WHERE queue = line AND kind = '' AND shut_until IS NULL AND turn <= 0
         ORDER BY turn, major, minor, job LIMIT most)
         UNION ALL
         (SELECT ctid, party, bucket, turn, major, minor, job, due_at FROM stoker.head
-        WHERE known.fair AND queue = line AND kind = '' AND shut_until IS NULL
+        WHERE taking_turns AND queue = line AND kind = '' AND shut_until IS NULL
             AND turn >= greatest(clock, 1)
-        ORDER BY turn, major, minor, job LIMIT most)
-    ), open AS MATERIALIZED (
+        ORDER BY turn, major, minor, job LIMIT most)) AS open
+    ORDER BY number, major, minor, job LIMIT most
+$$;
+
+-- How many jobs of weight one a key may start that holds so much; no limit is as many as you like.
+CREATE OR REPLACE FUNCTION stoker.places(units bigint, used bigint, most bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN units IS NULL THEN most WHEN used = 0 THEN greatest(units / 1000, 1)
+        ELSE greatest(units - used, 0) / 1000 END
+$$;
+
+-- Who is next if that is nobody but heads, one of a lane: then nothing has to be sorted or counted,
+-- and of each lane only the next has to be seen. It is unclear if a second job of some lane might be
+-- before the head of another, and where there are lanes of several ranks, for one key has several.
+-- Who has no lanes but this one has nothing to be told of its turn than its new head.
+CREATE OR REPLACE FUNCTION stoker.seats_of_heads(known stoker.queue, now bigint, most bigint)
+RETURNS stoker.seats
+LANGUAGE plpgsql VOLATILE SET enable_sort = off AS $$
+DECLARE
+    line text := known.name;
+    clock bigint;
+    seats stoker.seats;
+BEGIN
+    clock := CASE WHEN known.fair THEN coalesce((SELECT reached FROM stoker.turn
+        WHERE queue = line AND party = '!'), 0) ELSE 0 END;
+    WITH open AS MATERIALIZED (
         SELECT *, CASE WHEN known.key_units IS NOT NULL THEN (
                 SELECT coalesce(sum(weight), 0)::bigint FROM stoker.job
-                WHERE queue = line AND key = substr(party, 2) AND key IS NOT NULL
+                WHERE queue = line AND key = substr(party, 2) AND counted
                     AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%')) END AS used
-        FROM (SELECT *, greatest(turn, clock) AS number FROM foremost
-            ORDER BY number, major, minor, job LIMIT most) AS first
+        FROM stoker.foremost_lanes(line, known.fair, clock, most)
+    ), lane AS MATERIALIZED (
+        SELECT spot, party, open.bucket, number, major, minor, job, used, head.ctid AS seat,
+            head.revision, head.weight, following.id, following.due_at,
+            number + CASE WHEN known.fair THEN 1000 ELSE 0 END AS next_number,
+            CASE WHEN known.time_first THEN following.due_at ELSE open.bucket END AS next_major,
+            CASE WHEN known.time_first THEN following.second ELSE following.due_at END AS next_minor,
+            stoker.places(known.key_units, used, most) AS places
+        FROM open
+        JOIN stoker.job AS head ON head.id = open.job AND head.state = 0
+            AND head.bucket = open.bucket AND head.due_at = open.due_at AND head.due_at <= now
+        LEFT JOIN LATERAL (
+            SELECT id, job.due_at, job.second FROM stoker.job
+            WHERE queue = line AND state = 0 AND lane = '' AND lane <> '!'
+                AND coalesce('=' || key, '') = open.party AND bucket = open.bucket
+                AND (job.due_at, job.second, id) > (open.due_at,
+                    CASE WHEN known.time_first THEN open.minor ELSE 0 END, open.job)
+            ORDER BY job.due_at, job.second, id LIMIT 1
+        ) AS following ON true
+        FOR UPDATE OF head SKIP LOCKED
+    ), last AS MATERIALIZED (
+        SELECT number, major, minor, job, (SELECT count(*) FROM lane) = most AS enough FROM lane
+        ORDER BY number DESC, major DESC, minor DESC, job DESC LIMIT 1
+    )
+    -- They are in order: nothing sorts them anew.
+    SELECT bool_or(weight <> 1000 OR places < 1
+            OR places > 1 AND due_at <= now AND NOT (enough
+                AND (next_number, next_major, next_minor, id)
+                    > (last.number, last.major, last.minor, last.job)))
+            OR min(bucket) < max(bucket) OR count(*) < (SELECT count(*) FROM open),
+        array_agg(lane.job), array_agg(revision), array_agg(seat), array_agg(spot),
+        array_agg(CASE WHEN known.fair AND next_number > last.number THEN next_number ELSE 0 END),
+        array_agg(next_major), array_agg(next_minor), array_agg(id), array_agg(due_at),
+        array_agg(CASE WHEN due_at > now THEN due_at END),
+        CASE WHEN known.fair THEN coalesce(array_agg(party) FILTER (WHERE told_apart), '{}') END,
+        array_agg(CASE WHEN next_number > last.number THEN next_number ELSE 0 END)
+            FILTER (WHERE told_apart),
+        max(last.number),
+        array_agg(party) FILTER (WHERE full_now), array_agg(lane.major) FILTER (WHERE full_now),
+        array_agg(lane.minor) FILTER (WHERE full_now), array_agg(lane.job) FILTER (WHERE full_now)
+    INTO seats FROM last CROSS JOIN lane
+    CROSS JOIN LATERAL (SELECT used + 1000 >= known.key_units AS full_now,
+        id IS NULL OR cardinality(known.buckets) > 1 AS told_apart) AS key;
+    RETURN seats;
+END $$;
+
+-- Who of a queue's lanes is next. It is unclear if somebody has another weight than one, a lane is
+-- open that has no room, or more of a lane would have to be seen.
+CREATE OR REPLACE FUNCTION stoker.seats_in_lanes(known stoker.queue, now bigint, most bigint)
+RETURNS stoker.seats
+LANGUAGE plpgsql STABLE SET enable_hashjoin = on AS $$
+DECLARE
+    line text := known.name;
+    clock bigint;
+    seats stoker.seats;
+BEGIN
+    clock := CASE WHEN known.fair THEN coalesce((SELECT reached FROM stoker.turn
+        WHERE queue = line AND party = '!'), 0) ELSE 0 END;
+    WITH open AS MATERIALIZED (
+        SELECT *, CASE WHEN known.key_units IS NOT NULL THEN (
+                SELECT coalesce(sum(weight), 0)::bigint FROM stoker.job
+                WHERE queue = line AND key = substr(party, 2) AND counted
+                    AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%')) END AS used
+        FROM stoker.foremost_lanes(line, known.fair, clock, most)
     ), lane AS (
         SELECT *, 2 + most / (SELECT count(*) FROM open) AS few,
-            CASE WHEN known.key_units IS NULL THEN most WHEN used = 0
-                THEN greatest(known.key_units / 1000, 1)
-                ELSE greatest(known.key_units - used, 0) / 1000 END AS places
+            stoker.places(known.key_units, used, most) AS places
         FROM open
     ), shown AS (
         SELECT spot, party, number, used, places, few, id, revision, weight, member.due_at,
@@ -82,7 +238,8 @@ BEGIN
             AS taken
         FROM waiting
     ), chosen AS MATERIALIZED (  -- in order: nothing sorts them anew
-        SELECT array_agg(id) AS ids, array_agg(revision) AS revisions, max(turn) AS clock
+        SELECT array_agg(id) AS ids, array_agg(revision) AS revisions, NULL::tid[] AS picked,
+            max(turn) AS clock
         FROM seated WHERE taken
     ), served AS MATERIALIZED (
         SELECT spot, party, number, few, places, used, bool_or(weight <> 1000) AS is_odd,
@@ -109,15 +266,20 @@ BEGIN
             OR count(*) = most AND sum(many) < most
         FROM served
     )
-    SELECT * INTO seats FROM doubt, (SELECT ids, revisions FROM chosen) AS jobs, moved, turned,
+    SELECT * INTO seats FROM doubt, (SELECT ids, revisions, picked FROM chosen) AS jobs, moved, turned,
         (SELECT chosen.clock FROM chosen) AS moment, filled;
     RETURN seats;
 END $$;
 
--- Write down who has been served, and which keys have no room any more.
+-- Write down who has been served, and which keys have no room any more; or that somebody should look.
 CREATE OR REPLACE FUNCTION stoker.leave_seats(line text, seats stoker.seats) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
+    IF seats.bucket IS NOT NULL THEN
+        INSERT INTO stoker.news (queue, kind, bucket, parties)
+        VALUES (line, '', seats.bucket, seats.served);
+        RETURN;
+    END IF;
     PERFORM stoker.move_heads(seats.spots, seats.turns, seats.majors, seats.minors, seats.jobs,
         seats.dues, seats.shuts);
     IF seats.served IS NOT NULL THEN

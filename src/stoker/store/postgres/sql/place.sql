@@ -21,7 +21,8 @@ BEGIN
         WHERE name = ANY (touched) AND (limited OR time_first));
     WITH fresh AS (
         INSERT INTO stoker.job (id, queue, bucket, second, due_at, name, payload, format, policy,
-            timeout, stays, repeats, created_at, scheduled_at, weight, key, meta, lane)
+            timeout, stays, repeats, created_at, scheduled_at, weight, key, meta, lane,
+            counted)
         SELECT new.id, new.queue,
             CASE WHEN known.time_first THEN 0 ELSE coalesce(new.rank, 0) END,
             CASE WHEN known.time_first THEN coalesce(new.rank, 0) ELSE 0 END,
@@ -30,7 +31,8 @@ BEGIN
             coalesce(new.stays, false), coalesce(new.repeats, false), new.created_at,
             new.scheduled_at, coalesce(new.weight, 1000), new.key, new.meta,
             CASE WHEN known.limited
-                THEN stoker.lane_of(new.key, new.name, new.weight, known.kinds) END
+                THEN stoker.lane_of(new.key, new.name, new.weight, known.kinds) END,
+            new.key IS NOT NULL AND coalesce(known.counts_keys, false)
         FROM (
             -- Numbered in the order given, whatever the join below makes of it.
             SELECT nextval('stoker.job_id') AS id, *
@@ -42,8 +44,11 @@ BEGIN
         LEFT JOIN stoker.queue AS known ON special AND known.name = new.queue
         RETURNING id, queue, key, lane, bucket
     ), told AS (
-        INSERT INTO stoker.news (queue, party, kind, bucket)
-        SELECT DISTINCT queue, coalesce('=' || key, ''), lane, bucket FROM fresh WHERE lane <> '!'
+        INSERT INTO stoker.news (queue, kind, bucket, parties)
+        SELECT queue, lane, bucket, array_agg(party) FROM (
+            SELECT DISTINCT queue, lane, bucket, coalesce('=' || key, '') AS party FROM fresh
+            WHERE lane <> '!') AS spot
+        GROUP BY queue, lane, bucket
     )
     SELECT array_agg(id ORDER BY id) INTO ids FROM fresh;
     INSERT INTO stoker.delta (queue, queued) SELECT * FROM unnest(touched, counts);

@@ -25,16 +25,18 @@ BEGIN
         FROM said
         WHERE job.id = said.id AND job.revision = said.revision AND job.token = said.token
             AND said.state IS NOT NULL
-        RETURNING job.queue, job.key, job.weight, 1 AS source, job.state AS target
+        RETURNING job.queue, job.key, job.counted, job.weight, 1 AS source, job.state AS target
     ), forgotten AS (
         DELETE FROM stoker.job USING said
         WHERE job.id = said.id AND job.revision = said.revision
             AND job.token IS NOT DISTINCT FROM said.token AND said.state IS NULL
-        RETURNING job.queue, job.key, job.weight, job.state AS source, NULL::smallint AS target
+        RETURNING job.queue, job.key, job.counted, job.weight, job.state AS source,
+            NULL::smallint AS target
     ), moved AS (
-        SELECT queue, source, target, key, count(*) AS many, sum(weight) AS units FROM (
-            SELECT * FROM ended UNION ALL SELECT * FROM forgotten) AS each
-        GROUP BY queue, source, target, key
+        SELECT queue, source, target, count(*) AS many, sum(weight) AS units,
+            array_agg('=' || key) FILTER (WHERE counted AND weight > 0) AS parties
+        FROM (SELECT * FROM ended UNION ALL SELECT * FROM forgotten) AS each
+        GROUP BY queue, source, target
     ), counted AS (
         INSERT INTO stoker.delta (queue, running, finished, failed, cancelled, used)
         SELECT queue, -coalesce(sum(many) FILTER (WHERE source = 1), 0),
@@ -47,14 +49,12 @@ BEGIN
             -coalesce(sum(units) FILTER (WHERE source = 1), 0)
         FROM moved GROUP BY queue
     ), loosened AS (
-        SELECT queue, key FROM moved
+        SELECT queue FROM moved
         WHERE source = 1 AND units > 0
             AND EXISTS (SELECT FROM stoker.queue WHERE name = moved.queue AND limited)
     ), told AS (
         INSERT INTO stoker.room (queue, parties)
-        SELECT queue, array_agg('=' || key) FROM loosened WHERE key IS NOT NULL AND EXISTS (
-            SELECT FROM stoker.queue WHERE name = loosened.queue AND counts_keys)
-        GROUP BY queue
+        SELECT queue, parties FROM moved WHERE source = 1 AND parties IS NOT NULL
     )
     SELECT (SELECT sum(many) FROM moved), ARRAY(SELECT DISTINCT queue FROM loosened)
     INTO settled, eased;

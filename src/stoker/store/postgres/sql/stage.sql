@@ -46,7 +46,9 @@ INSERT INTO stoker.delta (queue, queued, running, waiting, finished, failed, can
 SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8)
 
 -- name: tell
-INSERT INTO stoker.news (queue, party, kind, bucket) SELECT * FROM unnest($1, $2, $3, $4)
+INSERT INTO stoker.news (queue, kind, bucket, parties)
+SELECT queue, kind, bucket, array_agg(party)
+FROM unnest($1, $2, $3, $4) AS word (queue, party, kind, bucket) GROUP BY queue, kind, bucket
 
 -- name: make_room
 INSERT INTO stoker.room (queue, parties)

@@ -42,13 +42,14 @@ BEGIN
     UPDATE stoker.head SET shut_until = behind.until FROM behind WHERE head.ctid = behind.spot;
 END $$;
 
--- Parties have been served so far. If the clock ('!') moves, whom it has passed is level with all
--- others.
+-- Parties have been served so far: their heads tell it, or if they have none, a row of `turn`. If the
+-- clock ('!') moves, whom it has passed is level with all others.
 CREATE OR REPLACE FUNCTION stoker.take_turns(queues text[], parties text[], numbers bigint[])
 RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
-SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_sort = off AS $$
 DECLARE
     clock record;
 BEGIN
@@ -58,18 +59,25 @@ BEGIN
             LEFT JOIN stoker.turn AS before
                 ON before.queue = word.queue AND before.party = word.party
             WHERE word.party = '!' AND word.reached > coalesce(before.reached, 0) LOOP
-        UPDATE stoker.head SET turn = 0 WHERE queue = clock.queue AND kind = ANY (clock.kinds)
-            AND shut_until IS NULL AND turn > 0 AND turn < clock.reached;
+        UPDATE stoker.head SET turn = 0 WHERE ctid = ANY (ARRAY(
+            SELECT lane.spot FROM unnest(clock.kinds) AS wanted (kind) CROSS JOIN LATERAL (
+                SELECT ctid AS spot FROM stoker.head
+                WHERE queue = clock.queue AND kind = wanted.kind AND shut_until IS NULL
+                    AND turn > 0 AND turn < clock.reached
+                ORDER BY turn) AS lane));
     END LOOP;
-    INSERT INTO stoker.turn (queue, party, reached) SELECT * FROM unnest(queues, parties, numbers)
-    ON CONFLICT (queue, party) DO UPDATE SET reached = excluded.reached;
-    WITH stale AS MATERIALIZED (
-        SELECT lane.spot, word.reached
+    WITH served AS MATERIALIZED (
+        SELECT word.queue, word.party, word.reached, lane.spot, lane.turn
         FROM unnest(queues, parties, numbers) AS word (queue, party, reached)
-        CROSS JOIN LATERAL (
-            SELECT ctid AS spot FROM stoker.head
-            WHERE queue = word.queue AND party = word.party AND turn <> word.reached
-            OFFSET 0) AS lane
+        LEFT JOIN LATERAL (
+            SELECT ctid AS spot, turn FROM stoker.head
+            WHERE queue = word.queue AND party = word.party
+            OFFSET 0) AS lane ON true
+    ), headless AS (
+        INSERT INTO stoker.turn (queue, party, reached)
+        SELECT queue, party, reached FROM served WHERE spot IS NULL
+        ON CONFLICT (queue, party) DO UPDATE SET reached = excluded.reached
     )
-    UPDATE stoker.head SET turn = stale.reached FROM stale WHERE head.ctid = stale.spot;
+    UPDATE stoker.head SET turn = served.reached FROM served
+    WHERE head.ctid = served.spot AND served.turn <> served.reached;
 END $$;

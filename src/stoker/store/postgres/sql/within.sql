@@ -129,6 +129,7 @@ BEGIN
     job.second := CASE WHEN line.time_first THEN rank ELSE 0 END;
     job.lane := CASE WHEN line.limited
         THEN stoker.lane_of(job.key, job.name, job.weight, line.kinds) END;
+    job.counted := job.key IS NOT NULL AND coalesce(line.counts_keys, false);
     RETURN job;
 END $$;
 
@@ -151,8 +152,8 @@ BEGIN
                 step * (job.state = 2)::integer, step * (job.state = 3)::integer,
                 step * (job.state = 4)::integer, step * (job.state = 5)::integer, step * units;
             IF EXISTS (SELECT FROM stoker.queue WHERE name = job.queue AND limited) THEN
-                INSERT INTO stoker.news (queue, party, kind, bucket)
-                SELECT job.queue, coalesce('=' || job.key, ''), job.lane, job.bucket
+                INSERT INTO stoker.news (queue, kind, bucket, parties)
+                SELECT job.queue, job.lane, job.bucket, ARRAY[coalesce('=' || job.key, '')]
                 WHERE job.state = 0 AND job.lane <> '!';
                 INSERT INTO stoker.room (queue, parties)
                 SELECT job.queue, ARRAY['=' || job.key]
