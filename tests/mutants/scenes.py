@@ -246,6 +246,19 @@ def a_key_with_jobs_of_two_ranks(desk: Desk, clock: VirtualClock) -> list[list[i
     return [*given, take(desk)]
 
 
+def turns_of_one_with_more_than_is_looked_at(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(fair=True))
+    put(desk, 10, key="a")
+    put(desk, 1, key="b")
+    return [take(desk, 6), take(desk, 6)]
+
+
+def a_lane_that_gives_more_than_was_seen(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(capacity=100, key_capacity=100))
+    put(desk, 60, key="a")
+    return [take(desk, 25), take(desk, 25)]
+
+
 SCENES: tuple[Scene, ...] = (
     one_limit_for_two_queues,
     the_old_before_the_better,
@@ -271,4 +284,6 @@ SCENES: tuple[Scene, ...] = (
     keys_whose_jobs_came_by_turns,
     a_key_with_most_of_the_jobs,
     a_key_with_jobs_of_two_ranks,
+    turns_of_one_with_more_than_is_looked_at,
+    a_lane_that_gives_more_than_was_seen,
 )
