@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import pytest
@@ -81,6 +82,16 @@ class WideStore(TroubledStore):
         return answer
 
 
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Threads that interrupt each other wherever they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("restless")
 @pytest.mark.parametrize("sync", [True, False])
 def test_every_job_is_done_once_whatever_is_lost(app: Stoker, hire: Hire, *, sync: bool) -> None:
     store = WideStore(app.desk.store)

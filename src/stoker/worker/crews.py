@@ -12,7 +12,7 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -30,6 +30,7 @@ class Assignment(msgspec.Struct, frozen=True, eq=False, gc=False):
     context: Context
 
 
+T = TypeVar("T")
 Done = Callable[[Assignment, Outcome | None], None]
 
 
@@ -127,7 +128,7 @@ class ThreadCrew:
         return True
 
     def take_back(self) -> list[Assignment]:
-        return [each for each in _all_taken(self._inbox) if self._discharged(each)]
+        return [each for each in all_taken(self._inbox) if self._discharged(each)]
 
     def interrupt(self, assignment: Assignment) -> bool:
         # Nothing stops a thread but itself. One that runs on after its time must not keep the
@@ -144,7 +145,7 @@ class ThreadCrew:
                 self._asleep.pop().release()
 
 
-def _taken(inbox: deque[Assignment]) -> Assignment | None:
+def _taken(inbox: deque[T]) -> T | None:
     """The foremost of an inbox that others take from too."""
     try:
         return inbox.popleft()
@@ -152,8 +153,9 @@ def _taken(inbox: deque[Assignment]) -> Assignment | None:
         return None
 
 
-def _all_taken(inbox: deque[Assignment]) -> list[Assignment]:
-    return list(iter(lambda: _taken(inbox), None))
+def all_taken(inbox: deque[T]) -> list[T]:
+    """All of an inbox that others take from too."""
+    return [each for each in iter(lambda: _taken(inbox), None) if each is not None]
 
 
 class LoopCrew:
@@ -218,7 +220,7 @@ class LoopCrew:
                 await asyncio.sleep(0)  # handlers that never wait must not starve those that do
 
     def take_back(self) -> list[Assignment]:
-        return _all_taken(self._inbox)
+        return all_taken(self._inbox)
 
     def interrupt(self, assignment: Assignment) -> bool:
         self._loop.call_soon_threadsafe(self._cancel, assignment)

@@ -27,7 +27,7 @@ from stoker.store import Filter
 from stoker.store.bell import Listener
 from stoker.store.rings import session_ring
 from stoker.worker.context import Context
-from stoker.worker.crews import Assignment, Crew
+from stoker.worker.crews import Assignment, Crew, all_taken
 from stoker.worker.doormen import KEPT_FOR, Lobby
 from stoker.worker.heart import Heart
 from stoker.worker.performing import PUT_OFF
@@ -218,7 +218,7 @@ class Ferry:
 
     def _carry(self) -> _Brought:
         """Take all outcomes there, and hand out what comes back."""
-        cargo = [self._outbox.popleft() for _ in range(len(self._outbox))]
+        cargo = all_taken(self._outbox)
         told = [(job, outcome) for job, outcome in cargo if outcome is not None]
         with self._asking() as room:
             try:

@@ -85,6 +85,7 @@ class Worker:
         self._desk = desk
         self._performer = Performer(desk.store.now, middleware)
         self._crews: dict[Place, Crew] = {}
+        self._hiring = threading.Lock()
         self._throttlers = {
             queue: throttler
             for queue, throttler in throttlers.items()
@@ -190,11 +191,16 @@ class Worker:
 
     def _crew_for(self, task: Definition) -> Crew:
         crew = self._crews.get(task.place)
-        if crew is None:
-            kind = _CREWS[task.place]
-            crew = kind(self._performer, self.settings.concurrency, self._ferry.done)
-            self._crews[task.place] = crew
-        return crew
+        return self._hired(task.place) if crew is None else crew
+
+    def _hired(self, place: Place) -> Crew:
+        with self._hiring:
+            if place not in self._crews:
+                kind = _CREWS[place]
+                self._crews[place] = kind(
+                    self._performer, self.settings.concurrency, self._ferry.done
+                )
+            return self._crews[place]
 
     def _end(self, assignment: Assignment, reason: StopReason) -> None:
         """Make a handler end, by force where that is possible."""
