@@ -6,6 +6,8 @@ are so many keys that they go them to the end; among tenants, which are few, the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from stoker.kernel.job import WHOLE_WEIGHT, Job
@@ -36,24 +38,27 @@ class KeyedLives(Lives):
     )
     batches = (1, 4, 16, 48)
     limits = (1, 3, 8, 40)
+    weights: Sequence[int] = (*WHOLE, 500, 2000)
 
     def __init__(self, chooser: Chooser, clock: VirtualClock, *stores: Store) -> None:
         super().__init__(chooser, clock, *stores)
         self._ranks = self.pick(((0,), (0,), (-1, 0, 5)))
-        self._weights = self.pick((WHOLE, WHOLE, (*WHOLE, 500, 2000)))
         for queue in QUEUES:
             self._configure(queue, self.pick(SETTINGS))
 
     def _draft(self) -> Job:
-        return msgspec.structs.replace(
-            super()._draft(),
-            key=self.pick(KEYS),
-            weight=self.pick(self._weights),
-            rank=self.pick(self._ranks),
-        )
+        weight = self.pick(self.weights)
+        facts = {"key": self.pick(KEYS), "weight": weight, "rank": self.pick(self._ranks)}
+        return msgspec.structs.replace(super()._draft(), **facts)
 
     def _queues(self) -> tuple[str, ...]:
         return (self.pick(QUEUES),)
 
     def _configure(self, queue: str, settings: QueueSettings) -> None:
         self.both(lambda desk: desk.control.configure(queue, settings))
+
+
+class EvenLives(KeyedLives):
+    """Lives of jobs with keys, none of which is heavier than the others."""
+
+    weights = WHOLE

@@ -15,11 +15,16 @@ from stoker.store.redis import RedisStore
 from stoker.store.sqlite import SqliteStore
 from tests.engines import ENGINES_AND_LIBRARIES, VirtualClock
 from tests.model import postgres_books, redis_books, sqlite_books
-from tests.model.keyed import KeyedLives
+from tests.model.keyed import EvenLives, KeyedLives
 from tests.model.lives import Lives, SeededChooser
 from tests.model.tenants import TenantLives
 
-LIVES: dict[str, type[Lives]] = {"any": Lives, "keyed": KeyedLives, "tenants": TenantLives}
+LIVES: dict[str, type[Lives]] = {
+    "any": Lives,
+    "keyed": KeyedLives,
+    "even": EvenLives,
+    "tenants": TenantLives,
+}
 _RECOUNT_EVERY = 25
 
 
