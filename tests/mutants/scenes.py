@@ -142,22 +142,22 @@ def a_heavy_job_that_nobody_overtakes(desk: Desk, clock: VirtualClock) -> list[l
     return [*given, take(desk), take(desk)]
 
 
-def one_who_comes_when_its_key_is_full(desk: Desk, clock: VirtualClock) -> list[list[int]]:
-    desk.control.configure("q", QueueSettings(key_capacity=1))
+def one_by_one(desk: Desk, places: int, *weights: int) -> list[list[int]]:
+    """Jobs of one key come, each when the one before has been asked for."""
+    desk.control.configure("q", QueueSettings(key_capacity=places))
     given = []
-    for _ in range(2):
-        put(desk, 1, key="k")
-        given.append(take(desk))
-    return given
-
-
-def one_who_is_too_heavy_for_what_is_left(desk: Desk, clock: VirtualClock) -> list[list[int]]:
-    desk.control.configure("q", QueueSettings(key_capacity=2))
-    given = []
-    for weight in (WHOLE_WEIGHT, 2 * WHOLE_WEIGHT):
+    for weight in weights:
         put(desk, 1, key="k", weight=weight)
         given.append(take(desk))
     return given
+
+
+def one_who_comes_when_its_key_is_full(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    return one_by_one(desk, 1, WHOLE_WEIGHT, WHOLE_WEIGHT)
+
+
+def one_who_is_too_heavy_for_what_is_left(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    return one_by_one(desk, 2, WHOLE_WEIGHT, 2 * WHOLE_WEIGHT)
 
 
 def a_pair_of_a_key_with_one_place(desk: Desk, clock: VirtualClock) -> list[list[int]]:

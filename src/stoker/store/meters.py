@@ -24,6 +24,10 @@ class Meters:
         self._reached: dict[str, dict[Party, int]] = {}
         self._openings: dict[str, int | None] = {}
 
+    def settings_of(self, queue: str) -> QueueSettings:
+        """The settings of a queue, whether there is such a queue or not."""
+        return self.settings.get(queue, DEFAULTS)
+
     def enter(self, job: Job, step: int) -> None:
         """A job arrives in a state (+1) or leaves it (-1)."""
         burden = step * load(job)
@@ -75,7 +79,7 @@ class Meters:
     def turns(self, queue: str) -> Turns:
         """Whose turn it is in a queue."""
         reached = self._reached.get(queue, {})
-        settings = self.settings.get(queue, DEFAULTS)
+        settings = self.settings_of(queue)
         return Turns(settings, self._clocks.get(queue, 0), lambda party: reached.get(party, 0))
 
     def remember_turns(self, queue: str, turns: Turns) -> None:
@@ -100,23 +104,20 @@ class Entrances:
 
     def __init__(self, meters: Meters, now: int) -> None:
         self._meters = meters
-        self._turnstiles = Turnstiles(self._settings, meters, now)
+        self._turnstiles = Turnstiles(meters.settings_of, meters, now)
         self._turns: dict[str, Turns] = {}
 
     def line(self, queue: str, jobs: Iterable[Job]) -> Line[Job]:
         """A queue's due jobs, given in its order, before its turnstile."""
         turnstile = self._turnstiles.of(queue)
         settings = turnstile.settings
-        outer = self._settings(settings.within or "")
+        outer = self._meters.settings_of(settings.within or "")
         if settings.paused or outer.paused:
             return Line((), turnstile)
         if not settings.fair:
             return Line(jobs, turnstile)
         turns = self._turns[queue] = self._meters.turns(queue)
         return FairLine(jobs, turnstile, turns)
-
-    def _settings(self, queue: str) -> QueueSettings:
-        return self._meters.settings.get(queue, DEFAULTS)
 
     def close(self) -> None:
         """Remember what the claim did."""

@@ -78,12 +78,18 @@ def test_a_claim_from_several_queues_goes_by_the_order_of_each(fresh: PostgresSt
     assert used(plans) == {"job_ready"}
 
 
-def test_a_claim_from_a_limited_queue_goes_by_the_heads_of_its_lanes(fresh: PostgresStore) -> None:
-    desk = desk_at(fresh)
+def plans_of_a_claim_by_keys(store: PostgresStore, limit: int, *, granted: int) -> list[Plan]:
+    """Fifty keys with one place each."""
+    desk = desk_at(store)
     desk.control.configure("q", QueueSettings(key_capacity=1))
     desk.intake.enqueue_many([Job("q", key=f"{n % 50}") for n in range(200)])
-    with overheard(fresh, nested=True) as plans:
-        assert len(desk.dispatch.claim(["q"], 60)) == 50
+    with overheard(store, nested=True) as plans:
+        assert len(desk.dispatch.claim(["q"], limit)) == granted
+    return plans
+
+
+def test_a_claim_from_a_limited_queue_goes_by_the_heads_of_its_lanes(fresh: PostgresStore) -> None:
+    plans = plans_of_a_claim_by_keys(fresh, 60, granted=50)
     assert "job" not in scanned(plans)
     assert (
         {"job_laned", "job_holding"}
@@ -102,11 +108,7 @@ def test_a_claim_from_a_limited_queue_goes_by_the_heads_of_its_lanes(fresh: Post
 
 
 def test_a_claim_where_all_keys_have_room_goes_by_the_queues_order(fresh: PostgresStore) -> None:
-    desk = desk_at(fresh)
-    desk.control.configure("q", QueueSettings(key_capacity=1))
-    desk.intake.enqueue_many([Job("q", key=f"{n % 50}") for n in range(200)])
-    with overheard(fresh, nested=True) as plans:
-        assert len(desk.dispatch.claim(["q"], 20)) == 20
+    plans = plans_of_a_claim_by_keys(fresh, 20, granted=20)
     assert "job" not in scanned(plans)
     assert used(plans) <= {"job_counted", "job_holding", "job_ready", "job_free", "job_pkey"}
     assert used(plans, "head") == {"head_full"}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
+from unittest.mock import patch
 
 import psycopg
 
@@ -46,13 +47,14 @@ def overheard(store: PostgresStore, *, nested: bool) -> Iterator[list[Plan]]:
 
 @contextmanager
 def _one_connection(store: PostgresStore) -> Iterator[Any]:
-    """The one that will be used next, again and again, as long as one thread asks: so nothing is
-    told to other processes meanwhile."""
-    send, store.bell._send = store.bell._send, lambda message: None
-    with store._pool.connection() as connection:
-        pass
-    yield connection
-    store.bell._send = send
+    """All that the store asks goes over it: one that its herald had just then must not come in
+    between, and nothing is told to other processes meanwhile."""
+    with (
+        store._pool.connection() as connection,
+        patch.object(store.bell, "_send", lambda message: None),
+        patch.object(store._pool, "connection", lambda: nullcontext(connection)),
+    ):
+        yield connection
 
 
 def nodes(plan: Plan) -> Iterator[Plan]:
@@ -65,14 +67,13 @@ def nodes(plan: Plan) -> Iterator[Plan]:
 def pages(store: PostgresStore, act: Callable[[], object]) -> int:
     """How many pages the server looks at for it, wherever they come from.
 
-    The store's herald may want the watched connection just then, or leave another in its place; it
-    is asked again in that case.
+    The store's herald may want the watched connection just then; it is asked again in that case.
     """
     for _ in range(20):
         with suppress(psycopg.Error, StoreError, OSError):
             with overheard(store, nested=False) as plans:
                 act()
-            if plans:
-                kinds = ("Shared Hit Blocks", "Shared Read Blocks")
-                return sum(plan["Plan"][kind] for plan in plans for kind in kinds)
+            assert plans, "nothing was asked"
+            kinds = ("Shared Hit Blocks", "Shared Read Blocks")
+            return sum(plan["Plan"][kind] for plan in plans for kind in kinds)
     raise AssertionError("the connection was never free")

@@ -104,22 +104,27 @@ BEGIN
     RETURN seats;
 END $$;
 
--- The open lanes of a queue that come first, in order.
+-- The open lanes of a queue that come first, in order; if keys are limited, with what theirs holds.
 CREATE OR REPLACE FUNCTION stoker.foremost_lanes(
-    line text, taking_turns boolean, clock bigint, most bigint
+    line text, taking_turns boolean, limited boolean, clock bigint, most bigint
 ) RETURNS TABLE (spot tid, party text, bucket bigint, number bigint, major bigint, minor bigint,
-    job bigint, due_at bigint)
+    job bigint, due_at bigint, used bigint)
 LANGUAGE sql STABLE AS $$
-    SELECT spot, party, bucket, greatest(turn, clock) AS number, major, minor, job, due_at FROM (
-        (SELECT ctid AS spot, party, bucket, turn, major, minor, job, due_at FROM stoker.head
-        WHERE queue = line AND kind = '' AND shut_until IS NULL AND turn <= 0
-        ORDER BY turn, major, minor, job LIMIT most)
-        UNION ALL
-        (SELECT ctid, party, bucket, turn, major, minor, job, due_at FROM stoker.head
-        WHERE taking_turns AND queue = line AND kind = '' AND shut_until IS NULL
-            AND turn >= greatest(clock, 1)
-        ORDER BY turn, major, minor, job LIMIT most)) AS open
-    ORDER BY number, major, minor, job LIMIT most
+    SELECT foremost.*, CASE WHEN limited THEN (
+            SELECT coalesce(sum(weight), 0)::bigint FROM stoker.job
+            WHERE queue = line AND key = substr(foremost.party, 2) AND counted
+                AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%')) END
+    FROM (
+        SELECT spot, party, bucket, greatest(turn, clock) AS number, major, minor, job, due_at FROM (
+            (SELECT ctid AS spot, party, bucket, turn, major, minor, job, due_at FROM stoker.head
+            WHERE queue = line AND kind = '' AND shut_until IS NULL AND turn <= 0
+            ORDER BY turn, major, minor, job LIMIT most)
+            UNION ALL
+            (SELECT ctid, party, bucket, turn, major, minor, job, due_at FROM stoker.head
+            WHERE taking_turns AND queue = line AND kind = '' AND shut_until IS NULL
+                AND turn >= greatest(clock, 1)
+            ORDER BY turn, major, minor, job LIMIT most)) AS open
+        ORDER BY number, major, minor, job LIMIT most) AS foremost
 $$;
 
 -- How many jobs of weight one a key may start that holds so much; no limit is as many as you like.
@@ -144,11 +149,8 @@ BEGIN
     clock := CASE WHEN known.fair THEN coalesce((SELECT reached FROM stoker.turn
         WHERE queue = line AND party = '!'), 0) ELSE 0 END;
     WITH open AS MATERIALIZED (
-        SELECT *, CASE WHEN known.key_units IS NOT NULL THEN (
-                SELECT coalesce(sum(weight), 0)::bigint FROM stoker.job
-                WHERE queue = line AND key = substr(party, 2) AND counted
-                    AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%')) END AS used
-        FROM stoker.foremost_lanes(line, known.fair, clock, most)
+        SELECT * FROM stoker.foremost_lanes(
+            line, known.fair, known.key_units IS NOT NULL, clock, most)
     ), lane AS MATERIALIZED (
         SELECT spot, party, open.bucket, number, major, minor, job, used, head.ctid AS seat,
             head.revision, head.weight, following.id, following.due_at,
@@ -207,11 +209,8 @@ BEGIN
     clock := CASE WHEN known.fair THEN coalesce((SELECT reached FROM stoker.turn
         WHERE queue = line AND party = '!'), 0) ELSE 0 END;
     WITH open AS MATERIALIZED (
-        SELECT *, CASE WHEN known.key_units IS NOT NULL THEN (
-                SELECT coalesce(sum(weight), 0)::bigint FROM stoker.job
-                WHERE queue = line AND key = substr(party, 2) AND counted
-                    AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%')) END AS used
-        FROM stoker.foremost_lanes(line, known.fair, clock, most)
+        SELECT * FROM stoker.foremost_lanes(
+            line, known.fair, known.key_units IS NOT NULL, clock, most)
     ), lane AS (
         SELECT *, 2 + most / (SELECT count(*) FROM open) AS few,
             stoker.places(known.key_units, used, most) AS places
