@@ -32,7 +32,7 @@ class Tender:
         """No more trips until the next call; one that is under way is waited for."""
         self._called.clear()
         with self._under_way:
-            self._called.clear()
+            pass
 
     def close(self) -> None:
         """No more trips at all."""
