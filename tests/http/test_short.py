@@ -5,10 +5,13 @@ from __future__ import annotations
 import http.client
 import re
 import socket
+import time
 from collections.abc import Iterator
+from typing import Self
 
 import pytest
 from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from stoker.desk import Desk
 from stoker.doors.http.endpoint import Endpoint
@@ -140,12 +143,97 @@ def head(length: int, *more: bytes, path: bytes = b"/v1/jobs") -> bytes:
 
 
 BODY = b'{"queue":"q"}'
+LIKE_EVER = head(len(BODY)) + BODY
 LAST = head(len(BODY), b"Connection: close") + BODY
+BREATH = 0.05
 
 
 def test_requests_sent_in_one_go_are_answered_in_their_order(port: int) -> None:
     one, bad = head(len(BODY)) + BODY, head(1) + b"{"
     assert conversation(port, one + bad + one + LAST) == [b"201", b"400", b"201", b"201"]
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The lengths that parsed heads speak of."""
+    seen: list[bytes] = []
+    listen = HttpToolsProtocol.on_headers_complete
+
+    def overheard(self: HttpToolsProtocol) -> None:
+        seen.append(dict(self.headers)[b"content-length"])
+        listen(self)
+
+    monkeypatch.setattr(HttpToolsProtocol, "on_headers_complete", overheard)
+    return seen
+
+
+class Caller:
+    """A client that waits for each answer."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), PATIENCE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._socket.close()
+
+    def status(self, *pieces: bytes) -> int:
+        """Of the answer to what is sent in these pieces."""
+        for piece in pieces:
+            self._socket.sendall(piece)
+            if piece is not pieces[-1]:
+                time.sleep(BREATH)  # so that it comes alone
+        answer = http.client.HTTPResponse(self._socket)
+        answer.begin()
+        answer.read()
+        return answer.status
+
+
+def test_a_head_is_parsed_once(desk: Desk, parsed: list[bytes]) -> None:
+    long = b'{"queue":"q","payload":"%b"}' % (b"x" * 20)
+    with listening(SETTINGS, desk) as port:
+        before = how_many(desk)
+        for _ in range(3):
+            with Caller(port) as caller:
+                for body in (BODY, long, BODY):
+                    assert caller.status(head(len(body)) + body) == 201
+        assert how_many(desk) == before + 9
+    assert parsed == [b"%d" % len(BODY), b"%d" % len(long)]
+
+
+def test_what_follows_a_head_that_is_known_is_looked_at_each_time(port: int) -> None:
+    bad = BODY.replace(b"queue", b"queer")
+    with Caller(port) as caller:
+        found = [caller.status(head(len(BODY)) + body) for body in (BODY, bad, BODY)]
+    assert found == [201, 400, 201]
+
+
+def test_a_head_that_is_known_may_come_with_a_body_in_pieces(port: int) -> None:
+    with Caller(port) as caller:
+        assert caller.status(LIKE_EVER) == 201
+        assert caller.status(head(len(BODY)), BODY) == 201
+        assert caller.status(LIKE_EVER[:20], LIKE_EVER[20:]) == 201
+
+
+def test_a_head_inside_of_another_request_is_no_head(desk: Desk, port: int) -> None:
+    with Caller(port) as caller:
+        assert caller.status(LIKE_EVER) == 201
+        before = how_many(desk)
+        # In the middle of a header, and as a body.
+        assert caller.status(b"POST /nowhere HTTP/1.1\r\nX-Said: ", LIKE_EVER) == 404
+        assert caller.status(head(len(LIKE_EVER)), LIKE_EVER) == 400
+        assert how_many(desk) == before
+        assert caller.status(LIKE_EVER) == 201
+
+
+def test_those_who_do_not_wait_are_answered_in_their_order(port: int) -> None:
+    bad = head(1) + b"{"
+    with Caller(port) as caller:
+        assert caller.status(LIKE_EVER) == 201
+    pieces = (LIKE_EVER, bad + LIKE_EVER, LIKE_EVER, LAST)
+    assert conversation(port, *pieces) == [b"201", b"400", b"201", b"201", b"201"]
 
 
 def test_a_body_may_come_bit_by_bit(port: int) -> None:

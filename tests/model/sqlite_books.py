@@ -37,7 +37,11 @@ _CAREFUL = _SET.replace(
     "?", f"{_OF_KEYS}, 'capacity', 'tasks', 'rate', 'task_rates', 'within', 'fair', 'ageing'"
 )
 
-_KEYS_KEPT = "SELECT queue, meter, used FROM use"
+_KEYS_KEPT = """
+SELECT queue, meter, used FROM use
+UNION ALL
+SELECT queue, key, value FROM use_together, json_each(units)
+"""
 _KEYS = f"""
 SELECT queue, '=' || key, total({_LOADED}) FROM job WHERE key IS NOT NULL AND {_BY_KEY}
 GROUP BY queue, key HAVING total({_LOADED}) > 0

@@ -23,12 +23,16 @@ class Mutant(NamedTuple):
     sound: str
     broken: str
     killer: str | None = None
-    """A file of conformance tests, for what random lives come to but rarely."""
+    """A file of tests for what random lives do not come to by themselves."""
     lives: str = "any"
 
 
 def _among_tenants(sound: str, broken: str) -> Mutant:
     return Mutant("seats.py", sound, broken, lives="tenants")
+
+
+def _of_meters(sound: str, broken: str) -> Mutant:
+    return Mutant("meters.py", sound, broken, killer="test_meters.py")
 
 
 MUTANTS = {
@@ -73,6 +77,10 @@ MUTANTS = {
     "what runs already is not counted when a queue is given a limit": Mutant(
         "meters.py", 'run(_SQL["count_use"], (queue, tasks, keys))', "pass"
     ),
+    "a meter without room among the others is lost": _of_meters("elif change:", "elif 0:"),
+    "a meter apart says nothing": _of_meters("if self._any_apart else 0", "if 0 else 0"),
+    "a meter apart begins anew among the others": _of_meters("(not before and len", "(len"),
+    "a meter apart stays when it says nothing": _of_meters("if not units])", "if 0])"),
     "jobs stay where they are when their queue is given a limit": Mutant(
         "books.py", "if _arrangement(before) != _arrangement(settings):", "if False:"
     ),
@@ -161,16 +169,30 @@ MUTANTS = {
         "if used else max(capacity, weight)", ""
     ),
     "all heads come before those behind them": _among_tenants(
-        "if waiting and waiting[0] < place:", "if 0:"
+        "            self._offer_to_those_before(self._place(head))\n", ""
+    ),
+    "nobody who waits comes before a round of heads": _among_tenants(
+        "if self._waiting and self._waiting[0] < self._place(last):", "if 0:"
+    ),
+    "nobody behind a head comes before a round of them": _among_tenants(
+        "<= last[_DUE_AT]", "< 0"
+    ),
+    "nobody behind a head has a turn before a round of them": _among_tenants(
+        "<= last[_TURN]", "< 0"
     ),
     "those behind heads are not looked at": _among_tenants(
-        "            self._look_behind(turn, row, rest)\n", "            pass\n"
+        "            self._look_behind(self._reached.get(row[_KEY], 0), row, rest)\n",
+        "            pass\n",
+    ),
+    "those behind a round of heads are not looked at": _among_tenants(
+        "                self._look_behind(self._reached.get(head[_KEY], 0), head, None)\n",
+        "                pass\n",
     ),
     "a lane has its old head when more than that was taken": _among_tenants(
         "if head[_KEY] in self._searched:", "if 0:"
     ),
     "a turn has no length": _among_tenants(
-        "turn += self._book.settings.turn_length(key, weight)", "turn += 0"
+        "= turn + self._turn_length(key, weight)", "= turn"
     ),
     "the clock stands still while keys take turns": _among_tenants(
         "            self._clock = turn\n", ""
@@ -179,7 +201,7 @@ MUTANTS = {
         "lanes.write_turns(book, self._reached)", "pass"
     ),
     "in a queue by time the rank is not looked at": _among_tenants(
-        "head[_RANK] if by_time else 0", "0"
+        "head[_RANK] if self._by_time else 0", "0"
     ),
     "jobs without a key are forgotten beside those with keys": _among_tenants(
         "or book.laned != book.counts[0]", ""
@@ -219,8 +241,8 @@ def test_the_walk_kills_the_mutant_in_which(name: str, tmp_path: Path) -> None:
     file.write_text(text.replace(mutant.sound, mutant.broken))
     walk = ["tests.model.walk", "sqlite", "0", "120", "200", mutant.lives]
     if mutant.killer is not None:
-        tests = f"tests/store/conformance/{mutant.killer}"
-        walk = ["pytest", "-x", "-q", "-o", "pythonpath=", "-k", "sqlite", tests]
+        tests = f"tests/store/sqlite/{mutant.killer}"
+        walk = ["pytest", "-x", "-q", "-o", "pythonpath=", tests]
     path = os.pathsep.join((str(tmp_path / "src"), str(ROOT)))
     run = subprocess.run(
         [sys.executable, "-m", *walk],

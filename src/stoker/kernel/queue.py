@@ -104,6 +104,16 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
             or self.ageing
         )
 
+    @property
+    def shares_room(self) -> bool:
+        """May a job have to wait until others end that have another key?"""
+        return bool(self.capacity or self.tasks or self.within is not None)
+
+    @property
+    def waits_for_room(self) -> bool:
+        """May a job have to wait until others end?"""
+        return bool(self.shares_room or self.key_capacity or self.keys or self.shares)
+
     @cached_property
     def limits_keys(self) -> bool:
         """May a key have to wait for room, or for its moment?"""

@@ -58,7 +58,7 @@ class Meters:
     def eased(self, queue: str) -> set[str]:
         """Queues in which there may be room because something has ended in this one."""
         settings = self.settings[queue]
-        inner = self.members(queue) if settings.limited else []
+        inner = self.members(queue) if settings.waits_for_room else []
         outer = self.members(settings.within) if settings.within is not None else []
         return {*inner, *outer}
 

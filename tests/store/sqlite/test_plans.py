@@ -15,6 +15,7 @@ import pytest
 
 from stoker.store.files import statements
 from stoker.store.sqlite import SqliteStore
+from stoker.store.sqlite.many import for_so_many
 from stoker.store.sqlite.rows import BARE_COLUMNS, COLUMNS
 from tests.engines import VirtualClock
 from tests.store.sqlite.busy_day import STEPS, desk_at
@@ -25,6 +26,7 @@ PACKAGE = "stoker.store.sqlite.sql"
 BY_ID = "SEARCH job USING INTEGER PRIMARY KEY (rowid=?)"
 OPEN_HEADS = "SEARCH head USING COVERING INDEX head_open (queue=? AND kind=?"
 IN_LANE = "SEARCH job USING INDEX job_laned (queue=? AND lane=? AND bucket=?"
+GIVEN = ("MATERIALIZE given", "SCAN CONSTANT ROW", "SCAN given")
 
 HOT = {
     # claiming
@@ -60,12 +62,23 @@ HOT = {
     "turn_of_lane": ["SEARCH head USING INDEX sqlite_autoindex_head_1 (queue=? AND lane=?)"],
     "turns_of_lanes": ["SEARCH head USING INDEX sqlite_autoindex_head_1 (queue=?)"],
     "members": ["SEARCH queue USING INDEX queue_within (within=?)"],
-    "write_head": ["SEARCH job USING COVERING INDEX job_laned (queue=? AND lane=? AND bucket=?)"],
-    "open_lane": ["SEARCH head USING INDEX head_shut (queue=? AND lane=?)"],
+    "write_head": [
+        "CO-ROUTINE given",
+        "SCAN CONSTANT ROW",
+        "SCAN given",
+        BY_ID,
+        "CORRELATED SCALAR SUBQUERY 2",
+        f"{IN_LANE})".replace("job USING", "foremost USING COVERING"),
+    ],
+    "open_lane": [*GIVEN, "SEARCH head USING INDEX head_shut (queue=? AND lane=?)"],
     "wake_lanes": ["SEARCH head USING INDEX head_asleep (queue=? AND wakes_at<?)"],
-    "write_turn": ["SEARCH head USING INDEX sqlite_autoindex_head_1 (queue=? AND lane=?)"],
-    "move_head": ["SEARCH head USING INTEGER PRIMARY KEY (rowid=?)"],
-    "drop_empty": ["SEARCH head USING INTEGER PRIMARY KEY (rowid=?)"],
+    "write_turn": [*GIVEN, "SEARCH head USING INDEX sqlite_autoindex_head_1 (queue=? AND lane=?)"],
+    "move_head": [*GIVEN, "SEARCH head USING INTEGER PRIMARY KEY (rowid=?)"],
+    "drop_empty": [
+        "SEARCH head USING INTEGER PRIMARY KEY (rowid=?)",
+        "LIST SUBQUERY 1",
+        "SCAN CONSTANT ROW",
+    ],
     "level_turns": [
         "SEARCH head USING INDEX head_open (queue=? AND kind=? AND bucket=? AND turn<?)"
     ],
@@ -90,6 +103,7 @@ SEARCHES = {
 """Statements of several parts: how they find jobs."""
 
 MAY_BE_SCANNED = {
+    "given": "the rows that the call itself brought",
     "json_each": "the values that the call itself brought",
     "CONSTANT": "no table at all",
     "holder": "one row a session that holds leases, each found by a search",
@@ -151,10 +165,14 @@ def scans(steps: list[str]) -> list[str]:
     return [
         step
         for step in steps
-        if (scanned := re.match(r"SCAN (?!\d+-ROW)(\w+)(?: USING COVERING INDEX (\w+))?", step))
+        if (scanned := re.match(r"SCAN (?!\d+[- ])(\w+)(?: USING COVERING INDEX (\w+))?", step))
         and scanned[1] not in MAY_BE_SCANNED
         and scanned[2] not in MAY_SCAN_AN_INDEX_OF_JOBS
     ]
+
+
+def searches(steps: list[str]) -> list[str]:
+    return [step for step in steps if step.startswith("SEARCH") and " USING " in step]
 
 
 def sorts(steps: list[str]) -> bool:
@@ -164,6 +182,14 @@ def sorts(steps: list[str]) -> bool:
 @pytest.mark.parametrize("name", HOT)
 def test_a_hot_statement_goes_by_its_index(name: str, store: SqliteStore) -> None:
     assert plan(writer(store), named_statements()[name]) == HOT[name]
+
+
+@pytest.mark.parametrize("name", sorted(statements(PACKAGE, "lanes.sql")))
+def test_many_rows_are_gone_about_as_one_is(name: str, store: SqliteStore) -> None:
+    one = named_statements()[name]
+    for_one, for_many = (plan(writer(store), sql) for sql in (one, for_so_many(one, 250)))
+    assert searches(for_many) == searches(for_one)
+    assert scans(for_many) == []
 
 
 @pytest.mark.parametrize("name", SEARCHES)

@@ -17,12 +17,18 @@ class Envelope:
         self._transport = transport
         self._loop = loop
         self._written: list[bytes] = []
+        self.is_closing = transport.is_closing  # asked for all the time
 
     def write(self, data: bytes) -> None:
         """Send it with all else that is written before the loop goes on."""
         if not self._written:
             self._loop.call_soon(self._send)
         self._written.append(data)
+
+    def send(self, data: bytes) -> None:
+        """Send it now: there will be no more in this moment."""
+        self._written.append(data)
+        self._send()
 
     def close(self) -> None:
         """Send what is written, and close."""
@@ -31,7 +37,7 @@ class Envelope:
 
     def _send(self) -> None:
         written, self._written = self._written, []
-        if written and not self._transport.is_closing():
+        if written and not self.is_closing():
             self._transport.write(b"".join(written))
 
     def __getattr__(self, name: str) -> Any:

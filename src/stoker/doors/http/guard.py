@@ -12,24 +12,46 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from stoker.doors.http.answers import Answer
 from stoker.doors.http.envelope import Envelope
-from stoker.doors.http.gate import Headers
+from stoker.doors.http.heads import Head, Heads
 from stoker.doors.http.settings import Settings
-from stoker.doors.http.short import ShortWay, ShortWays, written
+from stoker.doors.http.short import ShortWays, written
 
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 def guarded(settings: Settings, short_ways: ShortWays) -> type[asyncio.Protocol]:
     """uvicorn's own protocol, with time limits, and with a size for each request's head."""
-    return type("Guarded", (_Guarded,), {"limits": settings, "short_ways": short_ways})
+    own = {"limits": settings, "short_ways": short_ways, "heads": Heads()}
+    return type("Guarded", (_Guarded,), own)
 
 
 class _Held(NamedTuple):
     """A request that goes the short way as soon as it is there."""
 
     cycle: Any
-    way: ShortWay
-    headers: Headers
+    head: Head
+
+
+class _Exchange:
+    """A request and its answer, for the short way all of what uvicorn's cycle is to the others."""
+
+    def __init__(self, protocol: _Guarded, head: Head) -> None:
+        self.default_headers = protocol.server_state.default_headers
+        self.on_response = protocol.on_response_complete
+        self.keep_alive = head.keep_alive
+        self.more_body = self.disconnected = False
+        self.response_started = self.response_complete = False
+        self.message_event = _NOBODY
+
+
+class _Nobody:
+    """Waits for nothing."""
+
+    def set(self) -> None:
+        """Not heard."""
+
+
+_NOBODY = _Nobody()
 
 
 class _Guarded(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
@@ -37,7 +59,12 @@ class _Guarded(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     limits: Settings
     short_ways: ShortWays
+    heads: Heads
     _held: _Held | None = None
+    _between = True
+    """Is the parser in no request?"""
+    _piece: bytes | None = None
+    """What has come last, if the parser was in no request then."""
     _timer: asyncio.TimerHandle | None = None
     _head = 0
 
@@ -47,6 +74,9 @@ class _Guarded(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     def data_received(self, data: bytes) -> None:
         before = self.cycle
+        if self._between and (before is None or before.response_complete) and self._knows(data):
+            return
+        self._piece = data if self._between else None
         super().data_received(data)
         cycle = self.cycle
         if cycle is None or cycle.response_complete:
@@ -68,32 +98,55 @@ class _Guarded(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     # -- the short way ---------------------------------------------------------------------
 
+    def on_message_begin(self) -> None:
+        self._between = False
+        super().on_message_begin()
+
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         way = self.short_ways.of(cycle.scope) if app is self.app else None
         headers = dict(cycle.scope["headers"]) if way is not None else {}
         if way is None or not way.fits(headers):
             super()._start_asgi_task(cycle, app)
             return
-        self._held = _Held(cycle, way, headers)
+        self._held = _Held(cycle, Head(way, headers, cycle.keep_alive))
         if not cycle.more_body:
             self._go_on()
 
     def on_message_complete(self) -> None:
+        self._between = True
         super().on_message_complete()
         if self._held is not None and self._held.cycle is self.cycle:
             self._go_on()
 
     def _go_on(self) -> None:
         assert self._held is not None
-        (cycle, way, headers), self._held = self._held, None
-        if not way.serve(headers, bytes(cycle.body), partial(self._answer, cycle)):
+        (cycle, head), self._held = self._held, None
+        body = bytes(cycle.body)
+        if self._piece is not None:
+            self.heads.learn(self._piece, body, head)
+        if not head.way.serve(head.headers, body, partial(self._answer, cycle)):
             super()._start_asgi_task(cycle, self.app)
+
+    def _knows(self, data: bytes) -> bool:
+        """Is it a request that can be served without the parser?"""
+        found = self.heads.find(data)
+        if found is None or len(self.connections) >= self.limit_concurrency:
+            return False
+        head, body = found
+        exchange = _Exchange(self, head)
+        if not head.way.serve(head.headers, body, partial(self._answer, exchange)):
+            return False
+        self.cycle = exchange
+        self._rest()
+        self._head = 0
+        self._unset_keepalive_if_required()
+        return True
 
     def _answer(self, cycle: Any, answer: Answer) -> None:
         if cycle.disconnected:
             return
         last = not cycle.keep_alive
-        self.transport.write(written(answer, cycle.default_headers, last=last))
+        self.transport.send(written(answer, cycle.default_headers, last=last))
         cycle.response_started = cycle.response_complete = True
         if last:
             self.transport.close()

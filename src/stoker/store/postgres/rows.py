@@ -91,6 +91,7 @@ def settings_row(settings: QueueSettings) -> list[Any]:
         bool(settings.key_rate or settings.key_rates),
         _is_lanewise(settings),
         None if settings.key_capacity is None else units(settings.key_capacity),
+        settings.waits_for_room,
     ]
 
 

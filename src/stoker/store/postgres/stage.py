@@ -82,7 +82,7 @@ class Stage:
 
     def _put(self, old: Job | None, new: Job | None) -> None:
         if old is not None:
-            if load(old) and self.settings_of(old.queue).limited:
+            if load(old) and self.settings_of(old.queue).waits_for_room:
                 self.eased.add(old.queue)
             del self.jobs[old.id]
             for name in names_held(old):

@@ -132,8 +132,10 @@ class Books:
 
     def _ease(self, book: QueueBook, jobs: Sequence[Job]) -> None:
         """Jobs have given units back, so that others may start."""
-        self._eased.add(book.name)
-        if book.settings.limits_keys and self.lanes.any_shut(book):
+        any_shut = book.settings.limits_keys and self.lanes.any_shut(book)
+        if any_shut or book.settings.shares_room:
+            self._eased.add(book.name)
+        if any_shut:
             for key in {job.key for job in jobs} - {None}:
                 for lane in lanes_of(key, book.settings):
                     self.lanes.open(book, lane)

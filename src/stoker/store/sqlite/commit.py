@@ -19,6 +19,7 @@ from stoker.kernel.change import Change, Copies, NoteWrite, Tally, Touch, Write,
 from stoker.kernel.job import LIVE, QUEUED, RUNNING, WAITING, Job, load
 from stoker.store import OK, Receipt
 from stoker.store.files import statements
+from stoker.store.sqlite.many import in_steps
 from stoker.store.sqlite.queue_book import QueueBook
 from stoker.store.sqlite.rows import (
     COLUMNS,
@@ -40,9 +41,6 @@ from stoker.store.twins import Name, find_twins, names_held
 
 _SQL = statements("stoker.store.sqlite.sql", "commit.sql")
 _TALLY = f"{_SQL['tally']} {COLUMNS}"
-
-# How many plain jobs one statement inserts: as many as there are, in steps.
-_TOGETHER = (100, 10, 1)
 
 # Facts that are one column each and that no count, lane or name depends on.
 _SIMPLE = frozenset({"state", "token", "session", "until", "ended_at", "waits_for", "crashes"})
@@ -296,13 +294,9 @@ def _insert_copies(tx: Transaction, copies: Copies, ids: range) -> None:
     book = tx.books.queue(job.queue)
     tx.books.add_queued(book, len(ids))
     common = copied_facts(job, book.id, tx.policies.stored(tx.connection, job.policy))
-    done = 0
-    for size in _TOGETHER:
-        while done + size <= len(ids):
-            some = slice(done, done + size)
-            own = chain.from_iterable(zip(ids[some], copies.payloads[some], strict=True))
-            tx.connection.execute(insert_copies(book.settings.order, size), (*common, *own))
-            done += size
+    for some in in_steps([*zip(ids, copies.payloads, strict=True)]):
+        sql = insert_copies(book.settings.order, len(some))
+        tx.connection.execute(sql, (*common, *chain.from_iterable(some)))
 
 
 def _insert_bare(tx: Transaction, book: QueueBook, rows: list[Row]) -> None:
@@ -311,12 +305,9 @@ def _insert_bare(tx: Transaction, book: QueueBook, rows: list[Row]) -> None:
         waiting = list(alike)
         if length > PLAIN_LENGTH:
             _join_lanes(tx, book, waiting)
-        done = 0
-        for size in _TOGETHER:
-            while done + size <= len(waiting):
-                values = [*chain.from_iterable(waiting[done : done + size])]
-                tx.connection.execute(insert_bare(book.settings.order, length, size), values)
-                done += size
+        for some in in_steps(waiting):
+            sql = insert_bare(book.settings.order, length, len(some))
+            tx.connection.execute(sql, [*chain.from_iterable(some)])
 
 
 def _join_lanes(tx: Transaction, book: QueueBook, rows: list[Row]) -> None:

@@ -30,7 +30,7 @@ class Entrances:
         self._tx = tx
         self._books = [book for book in books if book.counts[0] and not book.settings.paused]
         self._wanted = wanted
-        self._turnstiles = Turnstiles(tx.books.settings, _Ledger(tx.books, wanted), tx.now)
+        self._turnstiles = Turnstiles(tx.books.settings, _Ledger(tx.books), tx.now)
         self._lines: list[AnyLine[Candidate]] = []
         self._walks: list[tuple[LaneView, LanedLine[Candidate]]] = []
         self._chosen: list[Candidate] = []
@@ -81,18 +81,15 @@ class Entrances:
 class _Ledger:
     """What is on the books of the queues."""
 
-    def __init__(self, books: Books, wanted: int) -> None:
+    def __init__(self, books: Books) -> None:
         self._books = books
-        self._wanted = wanted
 
     def used(self, queue: str, meter: str) -> int:
         book = self._books.known(queue)
         assert book is not None, "a queue that nobody knows has no limits"
         if not meter:
             return sum({**self._books.members(queue), queue: book.used}.values())
-        meters = self._books.meters
-        meters.read_all(book.id, self._wanted)
-        return meters.used(book.id, meter)
+        return self._books.meters.reading(book.id)(meter)
 
     def flow(self, queue: str, meter: str) -> str:
         return self._books.meters.flow(queue, meter)

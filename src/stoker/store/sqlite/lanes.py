@@ -15,6 +15,7 @@ from stoker.kernel.queue import Order
 from stoker.kernel.turns import Party, Turns
 from stoker.store.files import statements
 from stoker.store.sqlite.library import Connection
+from stoker.store.sqlite.many import for_all
 from stoker.store.sqlite.queue_book import QueueBook
 from stoker.store.sqlite.rows import (
     HEAD_OF_CANDIDATE,
@@ -159,10 +160,10 @@ class Lanes:
     def shut(self, book: QueueBook, full: Sequence[tuple[Candidate, int | None]]) -> None:
         """The foremost jobs of some lanes did not fit: nobody looks at them until something
         happens, or a moment comes."""
-        rows = [
-            (book.id, lane_of(job.name, job.key, job.weight, book.settings), wakes_at, self._now)
-            for job, wakes_at in full
-        ]
+        opens_at = {
+            lane_of(job.name, job.key, job.weight, book.settings): moment for job, moment in full
+        }
+        rows = [(book.id, lane, moment, self._now) for lane, moment in opens_at.items()]
         self._for_all("shut_lane", rows)
 
     def open_all(self, book: QueueBook) -> None:
@@ -211,8 +212,7 @@ class Lanes:
         self._for_all("write_turn", rows)
 
     def _for_all(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        if rows:
-            self._connection.executemany(_SQL[name], rows)
+        for_all(self._connection, _SQL[name], rows)
 
 
 def _spot(item: tuple[Spot, QueueBook]) -> Spot:

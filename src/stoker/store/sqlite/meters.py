@@ -1,21 +1,26 @@
 """Meters during one transaction: the units that keys and limited tasks hold, and their rates.
 
-What is held is read at most once and written at most once, whatever comes and goes meanwhile.
+What is held is read at most once and written at most once, whatever comes and goes meanwhile. The
+first few hundred meters of a queue are kept together in one row, which costs little more than one
+of them would; those that come when it is full have a row each, until they hold nothing again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable
+
+import msgspec
 
 from stoker.kernel.admission import Turnstile
 from stoker.store.files import statements
 from stoker.store.sqlite.library import Connection
 
 _SQL = statements("stoker.store.sqlite.sql", "meters.sql")
-_MANY = 10
-"""Meters that are worth reading for the one that is asked for."""
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(dict[str, int])
+
+_TOGETHER = 1000
+"""Meters in one row: some twenty kilobytes then, written with each commit."""
 
 
 class Meters:
@@ -23,76 +28,39 @@ class Meters:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._stored: dict[int, dict[str, int]] = {}
+        self._held: dict[int, _Held] = {}
         self._moved: dict[int, dict[str, int]] = {}
-        self._known_whole: set[int] = set()
 
     def moved(self, queue: int) -> dict[str, int]:
         """What was taken or given back of a queue's units, to be added to."""
         return self._moved.setdefault(queue, {})
 
-    def used(self, queue: int, meter: str) -> int:
-        """The units that are held now."""
-        return self._read(queue, meter) + self.moved(queue).get(meter, 0)
+    def reading(self, queue: int) -> Callable[[str], int]:
+        """How to ask for the units that a queue's meters hold now."""
+        held, moved = self._before(queue).units, self.moved(queue).get
+        return lambda meter: held(meter) + moved(meter, 0)
 
-    def reading(self, queue: int, wanted: int) -> Callable[[str], int]:
-        """How to ask for the units held by so many of a queue's meters."""
-        self.read_all(queue, wanted)
-        if queue not in self._known_whole:
-            return partial(self.used, queue)
-        stored, moved = self._stored[queue].get, self.moved(queue).get
-        return lambda meter: stored(meter, 0) + moved(meter, 0)
-
-    def _read(self, queue: int, meter: str) -> int:
-        known = self._stored.setdefault(queue, {})
-        stored = known.get(meter)
-        if stored is None:
-            if queue in self._known_whole:
-                return 0
-            stored = self._connection.execute(_SQL["use"], (queue, meter)).get or 0
-            known[meter] = stored
-        return stored
-
-    def read_all(self, queue: int, wanted: int) -> None:
-        """Read what every meter of a queue says at once, if that is worth it for so many."""
-        most = _MANY * wanted
-        if queue not in self._known_whole:
-            rows = self._connection.execute(_SQL["all_use"], (queue, most + 1)).fetchall()
-            if len(rows) <= most:
-                self._known_whole.add(queue)
-                self._stored[queue] = dict(rows)
+    def _before(self, queue: int) -> _Held:
+        held = self._held.get(queue)
+        if held is None:
+            held = self._held[queue] = _Held(self._connection, queue)
+        return held
 
     def recount(self, queue: int, *, keys: bool, tasks: str) -> None:
         """Other things are limited now: count what is held in the queue anew."""
         self.settle()
-        self._stored.clear()
-        self._known_whole.clear()
+        self._held.clear()
         run = self._connection.execute
+        run(_SQL["drop_together"], (queue,))
         run(_SQL["drop_all_use"], (queue,))
         run(_SQL["count_use"], (queue, tasks, keys))
 
     def settle(self) -> None:
         """Write what has changed. A meter that says nothing is not kept."""
-        for queue in self._moved:
-            self._settle(queue)
+        for queue, moved in self._moved.items():
+            if moved:
+                self._before(queue).settle(moved)
         self._moved.clear()
-
-    def _settle(self, queue: int) -> None:
-        moved = self._moved[queue]
-        self.read_all(queue, len(moved))
-        if queue not in self._known_whole:
-            for meter in moved:
-                self._read(queue, meter)
-        stored = self._stored.setdefault(queue, {})
-        used = {meter: stored.get(meter, 0) + units for meter, units in moved.items() if units}
-        stored.update(used)
-        held = [(queue, meter, units) for meter, units in used.items() if units]
-        self._for_all("write_use", held)
-        self._for_all("drop_use", [(queue, meter) for meter, units in used.items() if not units])
-
-    def _for_all(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        if rows:
-            self._connection.executemany(_SQL[name], rows)
 
     # -- rates -----------------------------------------------------------------------------
 
@@ -106,3 +74,59 @@ class Meters:
         for flow in turnstile.flows():
             run(_SQL["write_flow"], flow)
         run(_SQL["write_opening"], (queue, turnstile.opens_at))
+
+
+class _Held:
+    """What the meters of a queue say, those apart as far as somebody has asked."""
+
+    def __init__(self, connection: Connection, queue: int) -> None:
+        self._connection = connection
+        self._queue = queue
+        text = connection.execute(_SQL["together"], (queue,)).get
+        self._together: dict[str, int] = _DECODER.decode(text) if text else {}
+        self._apart: dict[str, int] = {}
+        self._any_apart = connection.execute(_SQL["any_use"], (queue,)).get is not None
+
+    def units(self, meter: str) -> int:
+        """What a meter says; 0 if it is not kept."""
+        units = self._together.get(meter)
+        if units is not None:
+            return units
+        return self._units_apart(meter) if self._any_apart else 0
+
+    def _units_apart(self, meter: str) -> int:
+        units = self._apart.get(meter)
+        if units is None:
+            found = self._connection.execute(_SQL["use"], (self._queue, meter)).get
+            units = self._apart[meter] = found or 0
+        return units
+
+    def settle(self, moved: dict[str, int]) -> None:
+        """Write down what was taken and given back. A meter stays in its place until it is empty;
+        a new one goes to the others, if they have room for it."""
+        together = self._together
+        apart: dict[str, int] = {}
+        for meter, change in moved.items():
+            before = self.units(meter)
+            if meter in together or (not before and len(together) < _TOGETHER):
+                together[meter] = before + change
+                if not before + change:
+                    del together[meter]
+            elif change:
+                apart[meter] = before + change
+        self._write_together()
+        self._write_apart(apart)
+
+    def _write_together(self) -> None:
+        run, queue = self._connection.execute, self._queue
+        if self._together:
+            run(_SQL["write_together"], (queue, _ENCODER.encode(self._together).decode()))
+        else:
+            run(_SQL["drop_together"], (queue,))
+
+    def _write_apart(self, moved: dict[str, int]) -> None:
+        self._any_apart |= bool(moved)
+        self._apart.update(moved)
+        many, queue = self._connection.executemany, self._queue
+        many(_SQL["write_use"], [(queue, meter, units) for meter, units in moved.items() if units])
+        many(_SQL["drop_use"], [(queue, meter) for meter, units in moved.items() if not units])

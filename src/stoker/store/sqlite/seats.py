@@ -1,8 +1,9 @@
 """Choosing from a queue in which nothing but the places and the turns of its keys decides.
 
 Who is chosen is said in `stoker.store.walk`; this says the same of the common case, in which every
-job stands in the lane of its key, and spends little on each: heads are taken as they are read, and
-the lane behind one is looked at only when its turn has come again.
+job stands in the lane of its key, and spends little on each: heads are taken by the round, as long
+as nobody behind them comes before, and the lane behind one is looked at only when its turn has come
+again.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ _ID, _RANK, _DUE_AT = map(Candidate._fields.index, ("id", "rank", "due_at"))
 _WEIGHT, _HEAD, _TURN = map(Candidate._fields.index, ("weight", "head", "turn"))
 _FOREMOST = slice(_ID, _DUE_AT + 1)
 _NEXT = slice(Candidate._fields.index("next_id"), None)
+_NEXT_DUE = Candidate._fields.index("next_due")
 
 _ENDLESS = 2**63
 
@@ -63,9 +65,10 @@ class Seats:
         settings = self._book.settings
         self._by_time = settings.order is Order.TIME_RANK
         self._limits_keys, self._fair = settings.limits_keys, settings.fair
+        self._capacity, self._turn_length = settings.key_units, settings.turn_length
         self._waiting: list[_Waiting] = []
         self._chosen: list[Row] = []
-        self._used = tx.books.meters.reading(self._book.id, wanted)
+        self._used = tx.books.meters.reading(self._book.id)
         self._left: dict[str, int] = {}
         """The room that keys have which were asked for some."""
         self._reached: dict[Party, int] = {}
@@ -77,16 +80,42 @@ class Seats:
 
     def chosen(self) -> list[Row]:
         """The rows of those that may start, in the order in which they may."""
-        waiting, by_time = self._waiting, self._by_time
-        for head in self._view.heads_in("", self._bucket):
-            place = (head[_TURN], head[_DUE_AT], head[_RANK] if by_time else 0, head[_ID])
-            if waiting and waiting[0] < place:
-                self._offer_to_those_before(place)
+        heads = self._view.heads_in("", self._bucket)
+        while round_ := list(islice(heads, self._wanted - len(self._chosen))):
+            if self._is_overtaken(round_):
+                self._mix(round_)
+            else:
+                self._take(round_)
+        self._offer_to_those_before((_ENDLESS,))
+        return self._chosen
+
+    def _is_overtaken(self, heads: list[Row]) -> bool:
+        """Does anybody who waits behind a head come before the last of these, or perhaps?"""
+        last = heads[-1]
+        if self._waiting and self._waiting[0] < self._place(last):
+            return True
+        if self._fair:
+            length = self._turn_length
+            return min(row[_TURN] + length(row[_KEY], row[_WEIGHT]) for row in heads) <= last[_TURN]
+        return min(row[_NEXT_DUE] or _ENDLESS for row in heads) <= last[_DUE_AT]
+
+    def _take(self, heads: list[Row]) -> None:
+        """All of them, where keys have room. Who is behind them matters only if more are wanted."""
+        roomy = [head for head in heads if self._admit(head[_TURN], head)]
+        if len(self._chosen) < self._wanted:
+            for head in roomy:
+                self._look_behind(self._reached.get(head[_KEY], 0), head, None)
+
+    def _mix(self, heads: list[Row]) -> None:
+        for head in heads:
+            self._offer_to_those_before(self._place(head))
             if len(self._chosen) == self._wanted:
                 break
             self._offer(head[_TURN], head, None)
-        self._offer_to_those_before((_ENDLESS,))
-        return self._chosen
+
+    def _place(self, head: Row) -> tuple[int, int, int, int]:
+        second = head[_RANK] if self._by_time else 0
+        return (head[_TURN], head[_DUE_AT], second, head[_ID])
 
     def _offer_to_those_before(self, place: tuple[int, ...]) -> None:
         waiting = self._waiting
@@ -100,27 +129,29 @@ class Seats:
 
     def _offer(self, turn: int, row: Row, rest: Iterator[Row] | None) -> None:
         """A seat for the foremost of all, if its key has room. Who is behind it may be next."""
+        if self._admit(turn, row):
+            self._look_behind(self._reached.get(row[_KEY], 0), row, rest)
+
+    def _admit(self, turn: int, row: Row) -> bool:
+        """A seat for this one, if its key has room. Is there more?"""
         key, weight = row[_KEY], row[_WEIGHT]
         left = self._room(key, weight) - weight if self._limits_keys else _ENDLESS
-        if left < 0:
+        if left <= 0:
             self._full.append(row)
-            return
+        if left < 0:
+            return False
         self._chosen.append(row)
         self._left[key] = left
         if self._fair:
             self._clock = turn
-            turn += self._book.settings.turn_length(key, weight)
-            self._reached[key] = turn
-        if left:
-            self._look_behind(turn, row, rest)
-        else:
-            self._full.append(row)
+            self._reached[key] = turn + self._turn_length(key, weight)
+        return left > 0
 
     def _room(self, key: str, weight: int) -> int:
         left = self._left.get(key)
         if left is not None:
             return left
-        capacity = self._book.settings.key_units(key)
+        capacity = self._capacity(key)
         if capacity is None:
             return _ENDLESS
         used = self._used(of_key(key))

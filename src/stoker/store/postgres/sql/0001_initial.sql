@@ -13,6 +13,7 @@ CREATE TABLE stoker.queue (
     -- What statements have to know of the settings.
     paused     boolean NOT NULL DEFAULT false,
     limited    boolean NOT NULL DEFAULT false,
+    eases      boolean NOT NULL DEFAULT false, -- a job that ends may make room for one that waits
     time_first boolean NOT NULL DEFAULT false,
     kinds      text[]  NOT NULL DEFAULT '{""}',  -- of lanes: '', and '~' and each limited task
     fair       boolean NOT NULL DEFAULT false,

@@ -51,7 +51,7 @@ BEGIN
     ), loosened AS (
         SELECT queue FROM moved
         WHERE source = 1 AND units > 0
-            AND EXISTS (SELECT FROM stoker.queue WHERE name = moved.queue AND limited)
+            AND EXISTS (SELECT FROM stoker.queue WHERE name = moved.queue AND eases)
     ), told AS (
         INSERT INTO stoker.room (queue, parties)
         SELECT queue, parties FROM moved WHERE source = 1 AND parties IS NOT NULL

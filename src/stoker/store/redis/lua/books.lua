@@ -44,6 +44,8 @@ local function obey(page, rules)
   local counts = page.capacity or page.by_key or rules.names or rules.rate or page.within
   page.weighs = counts
   page.limited = counts or rules.ageing or rules.within
+  -- Here a job may have to wait until others end that have another key.
+  page.shares_room = page.capacity or rules.names or rules.within
   page.only_keys = page.by_key and not (page.capacity or rules.rate or rules.names or rules.key_rate
     or rules.key_rates or rules.lent or rules.ageing or rules.within)
 end
@@ -170,21 +172,21 @@ local function write_use(page, kind)
   page.moved[kind] = {}
 end
 
--- Units of capacity are taken, or given back.
-local function burden(page, units)
-  page.used = page.used + units
-  page.changed = true
-  if units < 0 and page.limited then
-    page.eased = true
-  end
-end
-
 -- Is any lane of the queue shut? Else nobody needs to know what would open one.
 local function has_shut_lanes(page)
   if page.shuts == nil then
     page.shuts = call('EXISTS', T .. ':z:' .. page.queue) == 1
   end
   return page.shuts
+end
+
+-- Units of capacity are taken, or given back.
+local function burden(page, units)
+  page.used = page.used + units
+  page.changed = true
+  if units < 0 and (page.shares_room or page.counts_keys and has_shut_lanes(page)) then
+    page.eased = true
+  end
 end
 
 -- The same for those of a key.

@@ -7,39 +7,55 @@ SELECT DISTINCT queue, lane, bucket FROM job WHERE queue = ?1 AND state = 0 AND 
 DELETE FROM head WHERE queue = ?1
 
 -- name: write_head
+WITH given (queue, lane, bucket, kind, turn, now) AS (VALUES (?, ?, ?, ?, ?, ?))
 INSERT INTO head (queue, lane, bucket, kind, turn, due_at, second, job, shut, wakes_at)
-SELECT ?1, ?2, ?3, ?4, ?5, due_at, second, id, due_at > ?6, iif(due_at > ?6, due_at, NULL)
-FROM job WHERE queue = ?1 AND state = 0 AND lane = ?2 AND bucket = ?3
-ORDER BY due_at, second, id LIMIT 1 -- who is not due sleeps until it is
+SELECT given.queue, given.lane, given.bucket, kind, turn, due_at, second, job.id, due_at > now,
+    iif(due_at > now, due_at, NULL) -- who is not due sleeps until it is
+FROM given CROSS JOIN job ON job.id = (
+    SELECT id FROM job AS foremost
+    WHERE queue = given.queue AND state = 0 AND lane = given.lane AND bucket = given.bucket
+    ORDER BY due_at, second, id LIMIT 1)
+WHERE true
 ON CONFLICT DO UPDATE SET turn = excluded.turn, due_at = excluded.due_at,
     second = excluded.second, job = excluded.job, shut = excluded.shut,
     wakes_at = excluded.wakes_at
 
 -- name: drop_head
-DELETE FROM head WHERE queue = ?1 AND lane = ?2 AND bucket = ?3 AND NOT EXISTS (
-    SELECT 1 FROM job WHERE queue = ?1 AND state = 0 AND lane = ?2 AND bucket = ?3)
+DELETE FROM head WHERE (queue, lane, bucket) IN (VALUES (?, ?, ?)) AND NOT EXISTS (
+    SELECT 1 FROM job
+    WHERE queue = head.queue AND state = 0 AND lane = head.lane AND bucket = head.bucket)
 
 -- name: join_lane
 -- A new job has come into a lane and bucket. Who is not due sleeps until it is.
+WITH given (queue, lane, bucket, kind, turn, due_at, second, job, now) AS (
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?))
 INSERT INTO head (queue, lane, bucket, kind, turn, due_at, second, job, shut, wakes_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?6 > ?9, iif(?6 > ?9, ?6, NULL))
+SELECT queue, lane, bucket, kind, turn, due_at, second, job, due_at > now,
+    iif(due_at > now, due_at, NULL)
+FROM given WHERE true
 ON CONFLICT DO UPDATE SET due_at = excluded.due_at, second = excluded.second, job = excluded.job,
     shut = excluded.shut, wakes_at = excluded.wakes_at
 WHERE (excluded.due_at, excluded.second, excluded.job) < (due_at, second, job)
 
 -- name: move_head
 -- The head of an open lane was taken, and it is known who is next.
-UPDATE head SET turn = ?2, due_at = ?3, second = ?4, job = ?5 WHERE id = ?1
+WITH given (head, turn, due_at, second, job) AS (VALUES (?, ?, ?, ?, ?))
+UPDATE head SET turn = given.turn, due_at = given.due_at, second = given.second, job = given.job
+FROM given WHERE id = given.head
 
 -- name: drop_empty
-DELETE FROM head WHERE id = ?1
+DELETE FROM head WHERE id IN (VALUES (?))
 
 -- name: any_shut
 SELECT 1 FROM head WHERE queue = ?1 AND shut = 1 LIMIT 1
 
 -- name: open_lane
-UPDATE head SET shut = 0, wakes_at = NULL, turn = max(turn, ?4) -- who is not due then sleeps on
-WHERE queue = ?1 AND lane = ?2 AND shut = 1 AND due_at <= ?3
+-- Who is not due then sleeps on.
+WITH given (queue, lane, now, turn) AS (VALUES (?, ?, ?, ?))
+UPDATE head INDEXED BY head_shut -- not by one that is made for the occasion
+SET shut = 0, wakes_at = NULL, turn = max(head.turn, given.turn)
+FROM given
+WHERE head.queue = given.queue AND head.lane = given.lane AND shut = 1 AND due_at <= now
 
 -- name: open_lanes
 UPDATE head SET turn = ?3, shut = due_at > ?2, wakes_at = iif(due_at > ?2, due_at, NULL)
@@ -48,13 +64,15 @@ WHERE queue = ?1
 -- name: shut_lane
 -- Nobody behind the job that did not fit may overtake it. At the latest it is looked at again when
 -- another rank's head falls due, which may come before it.
+WITH given (queue, lane, opens_at, now) AS (VALUES (?, ?, ?, ?))
 UPDATE head SET shut = 1, wakes_at = (
     SELECT min(moment) FROM (
-        SELECT ?3 AS moment
+        SELECT opens_at AS moment
         UNION ALL
-        SELECT due_at FROM head WHERE queue = ?1 AND lane = ?2 AND due_at > ?4)
+        SELECT due_at FROM head AS other
+        WHERE other.queue = given.queue AND other.lane = given.lane AND due_at > now)
 )
-WHERE queue = ?1 AND lane = ?2
+FROM given WHERE head.queue = given.queue AND head.lane = given.lane
 
 -- name: wake_lanes
 UPDATE head SET shut = due_at > ?2, wakes_at = iif(due_at > ?2, due_at, NULL),
@@ -74,11 +92,13 @@ SELECT party, turn FROM served WHERE queue = ?1
 SELECT lane, max(turn) FROM head WHERE queue = ?1 AND kind <> '!' AND turn > ?2 GROUP BY lane
 
 -- name: write_served
-INSERT INTO served (queue, party, turn) VALUES (?1, ?2, ?3)
+INSERT INTO served (queue, party, turn) VALUES (?, ?, ?)
 ON CONFLICT DO UPDATE SET turn = max(turn, excluded.turn)
 
 -- name: write_turn
-UPDATE head SET turn = ?3 WHERE queue = ?1 AND lane = ?2 AND turn <> ?3
+WITH given (queue, lane, turn) AS (VALUES (?, ?, ?))
+UPDATE head SET turn = given.turn FROM given
+WHERE head.queue = given.queue AND head.lane = given.lane AND head.turn <> given.turn
 
 -- name: write_clock
 UPDATE queue SET clock = ?2 WHERE id = ?1

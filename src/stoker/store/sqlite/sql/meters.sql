@@ -3,8 +3,17 @@
 -- name: use
 SELECT used FROM use WHERE queue = ?1 AND meter = ?2
 
--- name: all_use
-SELECT meter, used FROM use WHERE queue = ?1 LIMIT ?2
+-- name: any_use
+SELECT 1 FROM use WHERE queue = ?1 LIMIT 1
+
+-- name: together
+SELECT units FROM use_together WHERE queue = ?1
+
+-- name: write_together
+INSERT OR REPLACE INTO use_together (queue, units) VALUES (?1, ?2)
+
+-- name: drop_together
+DELETE FROM use_together WHERE queue = ?1
 
 -- name: write_use
 INSERT OR REPLACE INTO use (queue, meter, used) VALUES (?1, ?2, ?3)
