@@ -1,7 +1,7 @@
 """Many rows with few statements.
 
-Run once for each row, a statement would take another place in apsw's memory of statements each time.
-A few hundred rows push all others out of it, which then have to be prepared again.
+Run once for each row, a statement takes another place in apsw's memory of statements each time. A
+few hundred rows push all others out of it, which then have to be prepared again.
 """
 
 from __future__ import annotations
