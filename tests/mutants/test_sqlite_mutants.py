@@ -174,9 +174,7 @@ MUTANTS = {
     "nobody who waits comes before a round of heads": _among_tenants(
         "if self._waiting and self._waiting[0] < self._place(last):", "if 0:"
     ),
-    "nobody behind a head comes before a round of them": _among_tenants(
-        "<= last[_DUE_AT]", "< 0"
-    ),
+    "nobody behind a head comes before a round of them": _among_tenants("<= last[_DUE_AT]", "< 0"),
     "nobody behind a head has a turn before a round of them": _among_tenants(
         "<= last[_TURN]", "< 0"
     ),
@@ -191,9 +189,7 @@ MUTANTS = {
     "a lane has its old head when more than that was taken": _among_tenants(
         "if head[_KEY] in self._searched:", "if 0:"
     ),
-    "a turn has no length": _among_tenants(
-        "= turn + self._turn_length(key, weight)", "= turn"
-    ),
+    "a turn has no length": _among_tenants("= turn + self._turn_length(key, weight)", "= turn"),
     "the clock stands still while keys take turns": _among_tenants(
         "            self._clock = turn\n", ""
     ),
