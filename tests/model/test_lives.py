@@ -18,7 +18,7 @@ from tests.model.walk import walk
 T = TypeVar("T")
 OTHERS = sorted(ENGINES.keys() - {"memory"})
 
-SEEDS, STEPS = 60, 200
+SEEDS, STEPS = 40, 200
 FEWER_SEEDS = {"postgres": 14, "redis-walking": 20, "sqlite-of-python": 12}
 """Where a step takes longer, or less has to be proved."""
 

@@ -1,4 +1,5 @@
-"""The seeded walk as a program: `python -m tests.model.walk ENGINE FIRST_SEED SEEDS STEPS [LIVES]`.
+"""The seeded walk as a program: `python -m tests.model.walk ENGINE SEEDS STEPS [LIVES]`. Seeds are
+numbers, one after the other with commas between them, or a range like 0-99.
 
 Exits with 1 and names the seed when an engine disagrees with the reference.
 """
@@ -50,14 +51,16 @@ def recount(store: Store) -> None:
         redis_books.assert_books_balance(store)
 
 
-def main(engine: str, first: str, seeds: str, steps: str, kind: str = "any") -> int:
-    for seed in range(int(first), int(first) + int(seeds)):
+def main(engine: str, seeds: str, steps: str, kind: str = "any") -> int:
+    first, is_range, last = seeds.partition("-")
+    wanted = range(int(first), int(last) + 1) if is_range else map(int, seeds.split(","))
+    for seed in wanted:
         try:
             walk(engine, seed, int(steps), kind)
         except Exception as error:  # noqa: BLE001 - whatever it is, it names the seed
             print(f"seed {seed}: {type(error).__name__} {str(error)[:200]}")
             return 1
-    print(f"{seeds} seeds agree")
+    print(f"{seeds}: all agree")
     return 0
 
 

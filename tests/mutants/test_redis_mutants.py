@@ -17,6 +17,7 @@ from stoker.store.memory import MemoryStore
 from tests.engines import ENGINES, VirtualClock
 from tests.model.lives import QUEUES, Lives, SeededChooser
 from tests.model.walk import walk
+from tests.mutants.killers import likeliest_first
 from tests.servers.functions import changed, forget
 
 SEEDS, STEPS = 40, 200
@@ -257,12 +258,9 @@ AMONG_KEYS = {
 }
 
 
-def walk_far(settings: Settings | None) -> None:
-    for seed in range(SEEDS):
-        if settings is not None:
-            walk_among(settings, seed)
-        else:
-            walk("redis", seed, STEPS)
+def walk_far(name: str, walk_from: Callable[[int], object]) -> None:
+    for seed in likeliest_first("redis", name, range(SEEDS)):
+        walk_from(seed)
 
 
 def walk_among(settings: Settings, seed: int) -> None:
@@ -278,25 +276,23 @@ def walk_among(settings: Settings, seed: int) -> None:
             lives.compare()
 
 
-def assert_killed(mutant: Mutant, walk_on: Callable[[], None]) -> None:
+def assert_killed(name: str, mutant: Mutant, walk_from: Callable[[int], object]) -> None:
     try:
         with changed(mutant.sound, mutant.broken, "mutant"), pytest.raises(AssertionError):
-            walk_on()
+            walk_far(name, walk_from)
     finally:
         forget("mutant")
 
 
-def walk_far_by_keys() -> None:
-    for seed in range(SEEDS):
-        walk("redis", seed, STEPS, "keyed")
-
-
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_walk_kills_the_mutant_in_which(name: str) -> None:
-    mutant = MUTANTS[name]
-    assert_killed(mutant, lambda: walk_far(mutant.settings))
+    settings = MUTANTS[name].settings
+    if settings is None:
+        assert_killed(name, MUTANTS[name], lambda seed: walk("redis", seed, STEPS))
+    else:
+        assert_killed(name, MUTANTS[name], lambda seed: walk_among(settings, seed))
 
 
 @pytest.mark.parametrize("name", AMONG_KEYS)
 def test_lives_of_keys_kill_the_mutant_in_which(name: str) -> None:
-    assert_killed(AMONG_KEYS[name], walk_far_by_keys)
+    assert_killed(name, AMONG_KEYS[name], lambda seed: walk("redis", seed, STEPS, "keyed"))

@@ -14,8 +14,11 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.mutants.killers import likeliest_first
+
 ROOT = Path(__file__).parents[2]
 ENGINE = Path("stoker/store/sqlite")
+SEEDS, STEPS = 120, "200"
 
 
 class Mutant(NamedTuple):
@@ -32,7 +35,7 @@ def _among_tenants(sound: str, broken: str) -> Mutant:
 
 
 def _of_meters(sound: str, broken: str) -> Mutant:
-    return Mutant("meters.py", sound, broken, killer="test_meters.py")
+    return Mutant("meters.py", sound, broken, killer="sqlite/test_meters.py")
 
 
 MUTANTS = {
@@ -117,7 +120,7 @@ MUTANTS = {
         "entrances.py",
         "{**self._books.members(queue), queue: book.used}",
         "{queue: book.used}",
-        "test_shared_limits.py",
+        "conformance/test_shared_limits.py",
     ),
     "the outer queue has no say": Mutant(
         "entrances.py", "self._turnstiles.of(book.name)", "self._turnstiles._alone(book.name)"
@@ -129,7 +132,7 @@ MUTANTS = {
         "commit.py",
         "revision = revision + 1, bare = 0",
         "revision = revision + 1, bare = bare",
-        "test_edit_delete.py",
+        "conformance/test_edit_delete.py",
     ),
     "the rank is ignored": Mutant("rows.py", "else (rank, 0)", "else (0, rank)"),
     "paused queues are served": Mutant("entrances.py", " and not book.settings.paused", ""),
@@ -235,10 +238,11 @@ def test_the_walk_kills_the_mutant_in_which(name: str, tmp_path: Path) -> None:
     text = file.read_text()
     assert text.count(mutant.sound) == 1, f"the mutant no longer fits {mutant.file}"
     file.write_text(text.replace(mutant.sound, mutant.broken))
-    walk = ["tests.model.walk", "sqlite", "0", "120", "200", mutant.lives]
+    seeds = map(str, likeliest_first("sqlite", name, range(SEEDS)))
+    walk = ["tests.model.walk", "sqlite", ",".join(seeds), STEPS, mutant.lives]
     if mutant.killer is not None:
-        tests = f"tests/store/sqlite/{mutant.killer}"
-        walk = ["pytest", "-x", "-q", "-o", "pythonpath=", tests]
+        tests = f"tests/store/{mutant.killer}"
+        walk = ["pytest", "-x", "-q", "-o", "pythonpath=", "-k", "sqlite", tests]
     path = os.pathsep.join((str(tmp_path / "src"), str(ROOT)))
     run = subprocess.run(
         [sys.executable, "-m", *walk],
