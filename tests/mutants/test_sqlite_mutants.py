@@ -177,9 +177,9 @@ MUTANTS = {
     "nobody who waits comes before a round of heads": _among_tenants(
         "if self._waiting and self._waiting[0] < self._place(last):", "if 0:"
     ),
-    "nobody behind a head comes before a round of them": _among_tenants("<= last[_DUE_AT]", "< 0"),
+    "nobody behind a head comes before a round of them": _among_tenants("<= due_at for", "< 0 for"),
     "nobody behind a head has a turn before a round of them": _among_tenants(
-        "<= last[_TURN]", "< 0"
+        "<= turn for", "< 0 for"
     ),
     "those behind heads are not looked at": _among_tenants(
         "            self._look_behind(self._reached.get(row[_KEY], 0), row, rest)\n",

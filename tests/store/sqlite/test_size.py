@@ -22,8 +22,8 @@ from tests.engines import SECOND, START, VirtualClock
 from tests.store.sqlite.busy_day import STEPS, desk_at
 
 FRAME = 4096 + 24
-TABLES = ("job", "body", "queue", "head", "use", "use_together", "flow", "served", "session")
-TABLES += ("lock", "note")
+TABLES = ["job", "body", "queue", "head", "use", "use_together", "flow", "served", "session"]
+TABLES += ["lock", "note"]
 
 
 def pages(store: SqliteStore) -> int:

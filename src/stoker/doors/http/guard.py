@@ -60,6 +60,8 @@ class _Guarded(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     limits: Settings
     short_ways: ShortWays
     heads: Heads
+    cycle: Any
+    """Of the request that came last; None: there was none."""
     _held: _Held | None = None
     _between = True
     """Is the parser in no request?"""

@@ -94,10 +94,10 @@ class Seats:
         last = heads[-1]
         if self._waiting and self._waiting[0] < self._place(last):
             return True
+        length, turn, due_at = self._turn_length, last[_TURN], last[_DUE_AT]
         if self._fair:
-            length = self._turn_length
-            return min(row[_TURN] + length(row[_KEY], row[_WEIGHT]) for row in heads) <= last[_TURN]
-        return min(row[_NEXT_DUE] or _ENDLESS for row in heads) <= last[_DUE_AT]
+            return any(row[_TURN] + length(row[_KEY], row[_WEIGHT]) <= turn for row in heads)
+        return any((row[_NEXT_DUE] or _ENDLESS) <= due_at for row in heads)
 
     def _take(self, heads: list[Row]) -> None:
         """All of them, where keys have room. Who is behind them matters only if more are wanted."""
