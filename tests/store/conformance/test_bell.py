@@ -10,6 +10,7 @@ import pytest
 from stoker.desk import Desk
 from stoker.kernel.job import Job
 from stoker.kernel.queue import QueueSettings
+from stoker.kernel.rate import parse_rate
 from stoker.store import Store
 from stoker.store.bell import Listener
 from tests.engines import VirtualClock
@@ -64,12 +65,58 @@ def test_a_job_moved_to_another_queue_rings_there(desk: Desk, ear: Listener) -> 
     assert ear.wait(10) == {"other"}
 
 
-def test_room_made_in_a_limited_queue_rings_for_it(desk: Desk, ear: Listener) -> None:
-    desk.control.configure("q", QueueSettings(capacity=1))
-    job = running(desk)
-    assert ear.wait(10) == {"q"}
+def heard_until_now(desk: Desk, ear: Listener) -> set[str]:
+    """All rings so far; the last of them is our own."""
+    put(desk, "the last one")
+    heard: set[str] = set()
+    while "the last one" not in heard:
+        heard |= ear.wait(10)
+    return heard - {"the last one"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        QueueSettings(capacity=1),
+        QueueSettings(key_capacity=1),
+        QueueSettings(keys={"k": 1}, fair=True),
+        QueueSettings(capacity=1, shares={"k": 100}, lend=True),
+        QueueSettings(tasks={"t": 1}),
+        QueueSettings(within="outer"),
+    ],
+)
+def test_room_for_somebody_who_waits_rings_for_the_queue(
+    desk: Desk, ear: Listener, settings: QueueSettings
+) -> None:
+    desk.control.configure("outer", QueueSettings(capacity=1))
+    desk.control.configure("q", settings)
+    first, _ = put(desk, key="k", name="t"), put(desk, key="k", name="t")
+    (job,) = desk.dispatch.claim(["q"], 5)
+    assert job.id == first
+    heard_until_now(desk, ear)
     desk.report.finish(job)
-    assert ear.wait(10) == {"q"}
+    assert "q" in heard_until_now(desk, ear)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        QueueSettings(fair=True),
+        QueueSettings(ageing=SECOND),
+        QueueSettings(rate=parse_rate("1 per 1h")),
+        QueueSettings(key_rate=parse_rate("1 per 1h")),
+    ],
+)
+def test_the_end_of_a_job_rings_for_nobody_where_that_makes_no_room(
+    desk: Desk, ear: Listener, settings: QueueSettings
+) -> None:
+    desk.control.configure("q", settings)
+    put(desk, key="k")
+    put(desk, key="k")
+    job = take(desk)
+    heard_until_now(desk, ear)
+    desk.report.finish(job)
+    assert heard_until_now(desk, ear) == set()
 
 
 def test_the_end_of_a_job_in_a_queue_without_limits_rings_for_nobody(
