@@ -31,7 +31,7 @@ from tests.faults.nemesis import Nemesis
 from tests.servers import postgres
 from tests.servers.valkey import DURABLE, Server
 
-SECONDS = float(os.environ.get("STOKER_TORTURE_SECONDS", "40"))
+SECONDS = float(os.environ.get("STOKER_TORTURE_SECONDS", "60"))
 SEED = int(os.environ.get("STOKER_TORTURE_SEED", "1"))
 KILLS = max(200, int(SECONDS * 3.4))
 STOPS = max(40, int(SECONDS * 0.6))
@@ -43,7 +43,7 @@ def sqlite_faults(folder: Path) -> list[str]:
     connection = apsw.Connection(os.fspath(folder / "jobs.db"))
     try:
         faults = [row[0] for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
-        for book in ("use", "head"):
+        for book in ("use", "use_together", "head"):
             left = connection.execute(f"SELECT count(*) FROM {book}").get  # noqa: S608
             faults += [f"{left} rows are left in {book}, though no job is alive"] if left else []
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -23,16 +23,21 @@ CLAIM = "SELECT * FROM stoker.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11
 
 
 class Verdict(NamedTuple):
-    """How a claim fared: the server's moment, and the jobs; None if the session is dead.
+    """How a claim fared: the server's moment, and the jobs, or how to read them; None if the
+    session is dead.
 
     `kept` says that one of the queues has to be walked: the short way finds nothing there; `laned`
     that it is one to be asked by its lanes.
     """
 
     moment: int
-    jobs: list[Job] | None
+    granted: list[Job] | Callable[[], list[Job]] | None
     kept: bool = False
     laned: bool = False
+
+    def jobs(self) -> list[Job] | None:
+        """The jobs, to be asked for when the transaction is over."""
+        return self.granted() if callable(self.granted) else self.granted
 
 
 class Asking:

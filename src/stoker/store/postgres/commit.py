@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 _Call = tuple[str, Sequence[Any]]
 """A routine, and what it is told."""
-_Grant = Callable[[], list[Job] | None]
+_Grant = Callable[[], Verdict]
 
 _TRIES = 20
 _PAUSE = 0.02
@@ -112,7 +112,7 @@ class Committer:
         verdicts = [each.verdict(rows) for each, rows in zip(asked, answers, strict=True)]
         for each, verdict in zip(asked, verdicts, strict=True):
             self._learn(each.queues, verdict)
-        outcome.grants = [verdict.jobs for verdict in verdicts]
+        outcome.grants = [verdict.jobs() for verdict in verdicts]
         return outcome, any(verdict.kept for verdict in verdicts)
 
     def _at_length(self, connection: Connection, plan: Plan, claims: Sequence[Claim]) -> Outcome:
@@ -134,14 +134,16 @@ class Committer:
             first = [self._serve(connection, arrive, claim) for claim in served[:1]]
             arrive()
             self._hear(plan, [cursor.fetchall() for cursor in cursors], outcome)
-            outcome.grants = [grant() for grant in first]
-            outcome.grants += [self._serve(connection, arrive, claim)() for claim in served[1:]]
-            outcome.grants += [[] for _ in claims[len(served) :]]
+            verdicts = [grant() for grant in first]
+            verdicts += [self._serve(connection, arrive, claim)() for claim in served[1:]]
+        outcome.grants = [verdict.jobs() for verdict in verdicts]
+        outcome.grants += [[] for _ in claims[len(served) :]]
         return outcome
 
     def _apart(self, connection: Connection, claim: Claim) -> list[Job] | None:
         with sent_ahead(connection) as arrive:
-            return self._serve(connection, arrive, claim)()
+            verdict = self._serve(connection, arrive, claim)()
+        return verdict.jobs()
 
     # -- the short way ---------------------------------------------------------------------
 
@@ -217,18 +219,18 @@ class Committer:
 
     def _claimed(
         self, connection: Connection, arrive: Arrive, asked: Asking, cursor: Cursor
-    ) -> list[Job] | None:
+    ) -> Verdict:
         arrive()
         verdict = asked.verdict(cursor.fetchall())
         self._learn(asked.queues, verdict)
         if not verdict.kept:
-            return verdict.jobs
+            return verdict
         return self._walked(self._walker(connection, arrive, asked.claim))
 
-    def _walked(self, walker: Walker) -> list[Job] | None:
+    def _walked(self, walker: Walker) -> Verdict:
         verdict = walker.serve()
         self._learn(walker.queues, verdict)
-        return verdict.jobs
+        return verdict
 
 
 def again(attempt: Callable[[], T]) -> T:

@@ -107,11 +107,11 @@ def charged_for(jobs: Sequence[Job], entrances: Entrances) -> Entrances:
 
 
 def traces(
-    walks: Sequence[Walk], jobs: Sequence[Job], entrances: Entrances, charged: Entrances
+    walks: Sequence[Walk], taken: Container[int], entrances: Entrances, charged: Entrances
 ) -> list[tuple[str, Sequence[Any]]]:
     """The statements that write it down, in the order in which they have to come: rows are where
     they were seen until something is written."""
-    taken, served = {job.id for job in jobs}, _served(charged)
+    served = _served(charged)
     full = {walk: walk.full() for walk in walks}
     moves = [move for walk in walks for move in walk.moves(taken, served, full[walk])]
     unsure = [spot for walk in walks for spot in walk.unsure(taken, served)]

@@ -7,7 +7,8 @@ may start is decided by `stoker.store.walk`, from what `sights` shows of the lan
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -20,7 +21,7 @@ from stoker.store.postgres.claim import Verdict, mark_arrays
 from stoker.store.postgres.driver import Arrive, Connection, Cursor
 from stoker.store.postgres.entrances import Entrances
 from stoker.store.postgres.marks import Marks
-from stoker.store.postgres.rows import Row, job_of
+from stoker.store.postgres.rows import ID, Row, job_of
 from stoker.store.postgres.schema import named
 from stoker.store.postgres.sights import Candidate, Sights
 from stoker.store.postgres.texts import read
@@ -62,7 +63,8 @@ class Walker:
         return cursor.fetchall()
 
     def serve(self) -> Verdict:
-        """Start the foremost due jobs that may enter, by the clock given or the server's."""
+        """Start the foremost due jobs that may enter, by the clock given or the server's. They are
+        to be read when the transaction is over: others wait for that."""
         self._arrive()
         (_, verdict, now, *_), *known = self._attended.fetchall()
         if verdict in ("dead", "sealed"):
@@ -70,15 +72,23 @@ class Walker:
         entrances = Entrances(known, now)
         walks = self._walks(entrances)
         chosen = choose([walk.line for walk in walks], self._claim.limit)
-        jobs = self._begin(chosen)
+        begun = self._begin(chosen)
+        whole = len(begun) == len(chosen)
+        charged = entrances if whole else charged_for(_jobs_of(chosen, begun), entrances)
+        for name, values in traces(walks, begun.keys(), entrances, charged):
+            self._run(name, *values)
+        read = partial(self._read, walks, chosen, begun)
+        return Verdict(now, read, kept=verdict == "kept", laned=verdict == "laned")
+
+    def _read(
+        self, walks: list[Walk], chosen: Sequence[Candidate], begun: Mapping[int, Row]
+    ) -> list[Job]:
+        jobs = _jobs_of(chosen, begun)
         whole = not self._by
         self._marks.note(self._began, whole=whole, scarce=len(jobs) < self._claim.limit)
         for walk in walks:
             walk.move_marks(self._marks, jobs, whole=whole)
-        charged = entrances if len(jobs) == len(chosen) else charged_for(jobs, entrances)
-        for name, values in traces(walks, jobs, entrances, charged):
-            self._run(name, *values)
-        return Verdict(now, jobs, kept=verdict == "kept", laned=verdict == "laned")
+        return jobs
 
     def _walks(self, entrances: Entrances) -> list[Walk]:
         lines = groupby(self._seen.fetchall(), key=itemgetter(0))
@@ -89,13 +99,16 @@ class Walker:
             if not entrances.paused(queue)
         ]
 
-    def _begin(self, chosen: Sequence[Candidate]) -> list[Job]:
+    def _begin(self, chosen: Sequence[Candidate]) -> dict[int, Row]:
         """They start from now on, not from when the walk began: jobs whose end has made room for
-        them may have ended meanwhile."""
+        them may have ended meanwhile. The rows of those that were still there, by their ids."""
         if not chosen:
-            return []
+            return {}
         ids, revisions = [each.id for each in chosen], [each.revision for each in chosen]
         lease = (self._claim.token, self._claim.session, self._claim.visibility)
         rows = self._ask("begin", self._given, *lease, Bigints.of(ids), Bigints.of(revisions))
-        jobs = {job.id: job for job in map(job_of, rows[1:])}
-        return [jobs[job_id] for job_id in ids if job_id in jobs]
+        return {row[ID]: row for row in rows[1:]}
+
+
+def _jobs_of(chosen: Sequence[Candidate], begun: Mapping[int, Row]) -> list[Job]:
+    return [job_of(begun[each.id]) for each in chosen if each.id in begun]
