@@ -162,7 +162,9 @@ def _waits(port: int, count: int, turns: Iterator[int]) -> list[Wait]:
             selector.register(client.socket, selectors.EVENT_READ, client)
             client.socket.sendall(_WAIT)
         while b'"waiting":%d' % count not in maker.ask(_STATUS):
-            time.sleep(_BREATH)
+            # A client that hung up may have had a job on its way, which comes back only now.
+            for key, _ in selector.select(_BREATH):
+                _finish(maker, key.data, key.data.hear())
         return [_wait(maker, selector) for _ in turns]
 
 
@@ -176,11 +178,16 @@ def _wait(maker: Client, selector: selectors.BaseSelector) -> Wait:
     heard = time.perf_counter()
     maker.hear()
     created = time.perf_counter()
+    _finish(maker, key.data, answer)
+    return Wait((created - start) * 1e3, (heard - start) * 1e3)
+
+
+def _finish(maker: Client, client: Client, answer: bytes) -> None:
+    """End the job that a client was given, and let it wait for another."""
     found = _ID.search(answer)
     assert found is not None
     maker.ask(_FINISH % found[1])
-    key.data.socket.sendall(_WAIT)
-    return Wait((created - start) * 1e3, (heard - start) * 1e3)
+    client.socket.sendall(_WAIT)
 
 
 def _rate_table(engine: Engine, rates: dict[int, list[float]]) -> Table:

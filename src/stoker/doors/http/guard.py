@@ -66,7 +66,7 @@ class _Guarded(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     _between = True
     """Is the parser in no request?"""
     _piece: bytes | None = None
-    """What has come last, if the parser was in no request then."""
+    """What the parser reads just now, if it was in no request before."""
     _timer: asyncio.TimerHandle | None = None
     _head = 0
 
@@ -80,6 +80,7 @@ class _Guarded(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             return
         self._piece = data if self._between else None
         super().data_received(data)
+        self._piece = None
         cycle = self.cycle
         if cycle is None or cycle.response_complete:
             self._head += len(data)
