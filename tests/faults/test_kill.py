@@ -31,9 +31,9 @@ from tests.faults.nemesis import Nemesis
 from tests.servers import postgres
 from tests.servers.valkey import DURABLE, Server
 
-SECONDS = float(os.environ.get("STOKER_TORTURE_SECONDS", "60"))
+SECONDS = float(os.environ.get("STOKER_TORTURE_SECONDS", "45"))
 SEED = int(os.environ.get("STOKER_TORTURE_SEED", "1"))
-KILLS = max(200, int(SECONDS * 3.4))
+KILLS = max(150, int(SECONDS * 3.4))
 STOPS = max(40, int(SECONDS * 0.6))
 DRAIN_SECONDS = 120 + SECONDS / 2
 

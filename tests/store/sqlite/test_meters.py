@@ -11,7 +11,7 @@ from stoker.store.sqlite import SqliteStore, meters
 from tests.model.walk import walk
 from tests.store.sqlite.busy_day import desk_at
 
-SEEDS, STEPS = 6, 150
+SEEDS, STEPS = 4, 100
 LIMITED = QueueSettings(key_capacity=2)
 
 
