@@ -5,8 +5,10 @@ from __future__ import annotations
 import http.client
 import re
 import socket
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
 import pytest
@@ -17,6 +19,8 @@ from stoker.desk import Desk
 from stoker.doors.http.endpoint import Endpoint
 from stoker.doors.http.register import Register
 from stoker.doors.http.settings import Settings
+from stoker.errors import StokerError
+from stoker.kernel.job import Job
 from stoker.store.memory import MemoryStore
 from tests.http.client import PATIENCE, Answer, answer_on, opened
 from tests.http.server import listening
@@ -215,6 +219,39 @@ def test_a_head_that_is_known_may_come_with_a_body_in_pieces(port: int) -> None:
         assert caller.status(LIKE_EVER) == 201
         assert caller.status(head(len(BODY)), BODY) == 201
         assert caller.status(LIKE_EVER[:20], LIKE_EVER[20:]) == 201
+
+
+def test_a_known_head_does_not_let_in_more_than_a_rate_allows() -> None:
+    desk = Desk(MemoryStore())
+    token = Register(desk).add("ann", ["enqueue"], rate=1.0)
+    said = head(len(BODY), b"Authorization: Bearer " + token.encode()) + BODY
+    with listening(SETTINGS, desk) as port, Caller(port) as caller:
+        assert [caller.status(said), caller.status(said)] == [201, 429]
+        assert caller.status(LIKE_EVER) == 401
+
+
+def test_a_server_that_stops_answers_whom_it_serves_without_the_parser(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    desk, begun, go_on = Desk(MemoryStore()), threading.Event(), threading.Event()
+    place = desk.orders.place_each
+
+    def slowly(jobs: Sequence[Job]) -> list[int | StokerError]:
+        begun.set()
+        go_on.wait(PATIENCE)
+        return place(jobs)
+
+    with ThreadPoolExecutor() as pool:
+        with listening(SETTINGS, desk) as port:
+            caller = Caller(port)
+            assert caller.status(LIKE_EVER) == 201
+            monkeypatch.setattr(desk.orders, "place_each", slowly)
+            answered = pool.submit(caller.status, LIKE_EVER)
+            begun.wait(PATIENCE)
+            threading.Timer(BREATH, go_on.set).start()
+        with caller:
+            assert answered.result() == 201
+    assert how_many(desk) == 2
 
 
 def test_a_head_inside_of_another_request_is_no_head(desk: Desk, port: int) -> None:

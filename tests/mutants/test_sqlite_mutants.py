@@ -83,7 +83,7 @@ MUTANTS = {
     "a meter without room among the others is lost": _of_meters("elif change:", "elif 0:"),
     "a meter apart says nothing": _of_meters("if self._any_apart else 0", "if 0 else 0"),
     "a meter apart begins anew among the others": _of_meters("(not before and len", "(len"),
-    "a meter apart stays when it says nothing": _of_meters("if not units])", "if 0])"),
+    "a meter apart stays when it says nothing": _of_meters("if not units]\n", "if 0]\n"),
     "jobs stay where they are when their queue is given a limit": Mutant(
         "books.py", "if _arrangement(before) != _arrangement(settings):", "if False:"
     ),

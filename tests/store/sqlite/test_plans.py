@@ -184,7 +184,7 @@ def test_a_hot_statement_goes_by_its_index(name: str, store: SqliteStore) -> Non
     assert plan(writer(store), named_statements()[name]) == HOT[name]
 
 
-@pytest.mark.parametrize("name", sorted(statements(PACKAGE, "lanes.sql")))
+@pytest.mark.parametrize("name", [*statements(PACKAGE, "lanes.sql"), "write_use", "drop_use"])
 def test_many_rows_are_gone_about_as_one_is(name: str, store: SqliteStore) -> None:
     one = named_statements()[name]
     for_one, for_many = (plan(writer(store), sql) for sql in (one, for_so_many(one, 250)))

@@ -35,23 +35,14 @@ class _Held(NamedTuple):
 class _Exchange:
     """A request and its answer, for the short way all of what uvicorn's cycle is to the others."""
 
+    message_event = asyncio.Event()  # nobody waits for it
+
     def __init__(self, protocol: _Guarded, head: Head) -> None:
         self.default_headers = protocol.server_state.default_headers
         self.on_response = protocol.on_response_complete
         self.keep_alive = head.keep_alive
         self.more_body = self.disconnected = False
         self.response_started = self.response_complete = False
-        self.message_event = _NOBODY
-
-
-class _Nobody:
-    """Waits for nothing."""
-
-    def set(self) -> None:
-        """Not heard."""
-
-
-_NOBODY = _Nobody()
 
 
 class _Guarded(AutoHTTPProtocol):  # type: ignore[misc, valid-type]

@@ -1,8 +1,8 @@
 """Meters during one transaction: the units that keys and limited tasks hold, and their rates.
 
-What is held is read at most once and written at most once, whatever comes and goes meanwhile. The
-first few hundred meters of a queue are kept together in one row, which costs little more than one
-of them would; those that come when it is full have a row each, until they hold nothing again.
+What is held is read at most once and written at most once, whatever comes and goes meanwhile. Up
+to a thousand meters of a queue are kept together in one row, which costs little more than one of
+them would; those that come when it is full have a row each, until they hold nothing again.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import msgspec
 from stoker.kernel.admission import Turnstile
 from stoker.store.files import statements
 from stoker.store.sqlite.library import Connection
+from stoker.store.sqlite.many import for_all
 
 _SQL = statements("stoker.store.sqlite.sql", "meters.sql")
 _ENCODER = msgspec.json.Encoder()
@@ -127,6 +128,7 @@ class _Held:
     def _write_apart(self, moved: dict[str, int]) -> None:
         self._any_apart |= bool(moved)
         self._apart.update(moved)
-        many, queue = self._connection.executemany, self._queue
-        many(_SQL["write_use"], [(queue, meter, units) for meter, units in moved.items() if units])
-        many(_SQL["drop_use"], [(queue, meter) for meter, units in moved.items() if not units])
+        kept = [(self._queue, meter, units) for meter, units in moved.items() if units]
+        gone = [(self._queue, meter) for meter, units in moved.items() if not units]
+        for_all(self._connection, _SQL["write_use"], kept)
+        for_all(self._connection, _SQL["drop_use"], gone)

@@ -132,8 +132,8 @@ CREATE INDEX head_open ON head (queue, kind, bucket, turn, due_at, second, job) 
 CREATE INDEX head_asleep ON head (queue, wakes_at) WHERE wakes_at IS NOT NULL;
 CREATE INDEX head_shut ON head (queue, lane) WHERE shut = 1;
 
--- Units of capacity held, per key ('=' and the key) and limited task ('~' and its name): of some
--- hundred meters of a queue together, as a JSON object, and apart of those that came when it was full.
+-- Units of capacity held, per key ('=' and the key) and limited task ('~' and its name): of up
+-- to a thousand of a queue together, as a JSON object; apart of those that came when that was full.
 CREATE TABLE use_together (
     queue INTEGER PRIMARY KEY,
     units TEXT    NOT NULL

@@ -16,10 +16,10 @@ INSERT OR REPLACE INTO use_together (queue, units) VALUES (?1, ?2)
 DELETE FROM use_together WHERE queue = ?1
 
 -- name: write_use
-INSERT OR REPLACE INTO use (queue, meter, used) VALUES (?1, ?2, ?3)
+INSERT OR REPLACE INTO use (queue, meter, used) VALUES (?, ?, ?)
 
 -- name: drop_use
-DELETE FROM use WHERE queue = ?1 AND meter = ?2
+DELETE FROM use WHERE (queue, meter) IN (VALUES (?, ?))
 
 -- name: drop_all_use
 DELETE FROM use WHERE queue = ?1
