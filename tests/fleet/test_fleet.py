@@ -13,7 +13,7 @@ import pytest
 
 from stoker import Stoker
 from stoker.kernel.job import Job, State
-from tests.fleet.fleet import Fleet, app_in, pids, running
+from tests.fleet.fleet import Fleet, app_in, facts, pids, running
 from tests.worker.waiting import until
 
 TASKS = """
@@ -125,7 +125,7 @@ def test_a_stopped_worker_loses_its_job_and_comes_back_as_somebody_new(
         job = app["gated"].enqueue()
         first = begun(tmp_path, job.id)
         before = pids(app)[first]
-        os.kill(first, signal.SIGSTOP)
+        stop_while_it_does_not_write(tmp_path, first)
         second = begun(tmp_path, job.id, attempt=2)
         assert second != first
         (tmp_path / "open-2").touch()
@@ -190,6 +190,14 @@ def test_a_second_signal_ends_the_workers_even_while_the_store_is_held_up(
             until(lambda: not workers & fleet.processes(), "for the workers to end")
         assert fleet.supervisor.wait(30) == 0
         assert (job.state, job.job.crashes) == (State.QUEUED, 1)
+
+
+def stop_while_it_does_not_write(folder: Path, pid: int) -> None:
+    """Whoever is stopped behind the gate would let nobody else write."""
+    with (folder / "jobs.db-gate").open("rb") as gate:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        os.kill(pid, signal.SIGSTOP)
+        until(lambda: facts(Path(f"/proc/{pid}/stat"))[0] == "T", "for the process to stop")
 
 
 def waits_for_a_lock(pid: int) -> bool:
