@@ -36,8 +36,11 @@ SELECT id FROM stoker.job WHERE (timeout, stays, repeats) IS DISTINCT FROM (
 
 _SETTINGS = """
 SELECT name FROM stoker.queue CROSS JOIN LATERAL (SELECT settings::jsonb AS told) AS word
+CROSS JOIN LATERAL (SELECT told ? 'capacity'
+    AND NOT told ?| '{key_capacity,keys,tasks,rate,key_rate,key_rates,task_rates}'
+    AND NOT told ?| '{within,fair,ageing,shares}' AS only_capped) AS kind
 WHERE (paused, time_first, limited, fair, ageing, within, counts_keys, rates_keys, key_units,
-    lanewise, kinds)
+    own_units, lanewise, kinds)
 IS DISTINCT FROM (
     coalesce((told ->> 'paused')::boolean, false),
     coalesce(told ->> 'order' = 'time-rank', false),
@@ -49,7 +52,9 @@ IS DISTINCT FROM (
     told ?| '{key_capacity,keys,shares}',
     told ?| '{key_rate,key_rates}',
     round((told ->> 'key_capacity')::numeric * 1000)::bigint,
-    told ?| '{key_capacity,fair}' AND NOT told ?| '{capacity,keys,tasks,rate,key_rate,key_rates}'
+    CASE WHEN only_capped THEN round((told ->> 'capacity')::numeric * 1000)::bigint END,
+    only_capped OR told ?| '{key_capacity,fair}'
+        AND NOT told ?| '{capacity,keys,tasks,rate,key_rate,key_rates}'
         AND NOT told ?| '{task_rates,within,ageing,turns}',
     '{""}' || ARRAY(SELECT '~' || task FROM (
         SELECT jsonb_object_keys(told -> 'tasks') AS task

@@ -259,6 +259,34 @@ def a_lane_that_gives_more_than_was_seen(desk: Desk, clock: VirtualClock) -> lis
     return [take(desk, 25), take(desk, 25)]
 
 
+def in_a_queue_with_places(desk: Desk, places: int, *jobs: Job) -> list[list[int]]:
+    """One job runs when these come, which are asked for together, and again when all have ended."""
+    desk.control.configure("q", QueueSettings(capacity=places))
+    put(desk, 1)
+    given = [take(desk, 1)]
+    desk.intake.enqueue_many(jobs)
+    given.append(take(desk))
+    finish_all(desk)
+    return [*given, take(desk), take(desk)]
+
+
+def more_than_a_queue_has_places_for(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    return in_a_queue_with_places(desk, 3, *[Job("q")] * 4)
+
+
+def heavy_jobs_in_a_queue_with_places(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    heavy = Job("q", weight=2 * WHOLE_WEIGHT)
+    return in_a_queue_with_places(desk, 3, heavy, heavy, Job("q"))
+
+
+def one_with_a_key_in_a_queue_with_places(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    return in_a_queue_with_places(desk, 2, Job("q", key="k"), Job("q"))
+
+
+def one_that_needs_none_of_the_places(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    return in_a_queue_with_places(desk, 1, Job("q"), Job("q", weight=0))
+
+
 SCENES: tuple[Scene, ...] = (
     one_limit_for_two_queues,
     the_old_before_the_better,
@@ -286,4 +314,8 @@ SCENES: tuple[Scene, ...] = (
     a_key_with_jobs_of_two_ranks,
     turns_of_one_with_more_than_is_looked_at,
     a_lane_that_gives_more_than_was_seen,
+    more_than_a_queue_has_places_for,
+    heavy_jobs_in_a_queue_with_places,
+    one_with_a_key_in_a_queue_with_places,
+    one_that_needs_none_of_the_places,
 )

@@ -152,6 +152,18 @@ MUTANTS = {
     "jobs without a key are overlooked": Mutant(
         "lanewise", "stoker.line(line, now, 1,", "stoker.line(line, now, 0,"
     ),
+    "a queue has as many places as it likes": Mutant(
+        "lanewise", "most := least(most, stoker.places(", "PERFORM least(most, stoker.places("
+    ),
+    "the heavy of a queue with places are taken for others": Mutant(
+        "lanewise", "ctid = ANY (seats.picked) AND weight <> 1000", "false"
+    ),
+    "those with a key are overlooked in a queue with places": Mutant(
+        "lanewise", "lane <> '!')\n        OR EXISTS (", "false)\n        OR EXISTS ("
+    ),
+    "those of weight 0 are overlooked in a queue with places": Mutant(
+        "lanewise", "lane = '!');", "false);"
+    ),
     "turns that were reached are not levelled": Mutant(
         "traces", "AND turn > 0 AND turn < clock.reached", "AND turn < 0"
     ),

@@ -59,18 +59,20 @@ class Asking:
     def verdict(self, rows: Sequence[Row]) -> Verdict:
         """What the answer means. The marks move on by it."""
         said, moment, in_order = rows[0][QUEUE], rows[0][DUE_AT], rows[0][META]
+        laned = said == "laned"
         if said == "dead":
             return Verdict(moment, None)
-        if said == "laned" and in_order is not None:
+        if laned and in_order is not None:
             return self._laned(moment, rows, _IDS.decode(in_order))
-        if said in ("kept", "laned", "sealed"):
-            return Verdict(moment, [], kept=said != "sealed", laned=said == "laned")
-        order = _ORDERS[said]
-        place = itemgetter(DUE_AT, RANK, ID) if said == "by time" else itemgetter(RANK, DUE_AT, ID)
+        order = _ORDERS.get(rows[0][REF] if laned else said)
+        if order is None:
+            return Verdict(moment, [], kept=said != "sealed", laned=laned)
+        by_time = order is Order.TIME_RANK
+        place = itemgetter(DUE_AT, RANK, ID) if by_time else itemgetter(RANK, DUE_AT, ID)
         jobs = [job_of(row) for row in sorted(rows[1:], key=place)]
         self._marks.note(self._began, whole=not self._by, scarce=len(jobs) < self.claim.limit)
         self._marks.move(jobs, order, moment, whole=not self._by)
-        return Verdict(moment, jobs)
+        return Verdict(moment, jobs, laned=laned)
 
     def _laned(self, moment: int, rows: Sequence[Row], in_order: Sequence[int]) -> Verdict:
         found = {job.id: job for job in map(job_of, rows[1:])}

@@ -78,6 +78,7 @@ def settings_of(text: str) -> QueueSettings:
 
 def settings_row(settings: QueueSettings) -> list[Any]:
     """What a queue's row says of its settings: their text, and what statements have to know."""
+    own_units = _own_units(settings)
     return [
         _ENCODER.encode(settings).decode(),
         settings.paused,
@@ -89,7 +90,8 @@ def settings_row(settings: QueueSettings) -> list[Any]:
         None if settings.within is None else written(settings.within),
         counts_keys(settings),
         bool(settings.key_rate or settings.key_rates),
-        _is_lanewise(settings),
+        own_units is not None or _goes_by_keys(settings),
+        own_units,
         None if settings.key_capacity is None else units(settings.key_capacity),
         settings.waits_for_room,
     ]
@@ -100,10 +102,21 @@ def counts_keys(settings: QueueSettings) -> bool:
     return bool(settings.key_capacity or settings.keys or settings.shares)
 
 
-def _is_lanewise(settings: QueueSettings) -> bool:
+def _goes_by_keys(settings: QueueSettings) -> bool:
     """Does nothing decide who may start but the places of keys, the same for all, and turns?"""
-    others = msgspec.structs.replace(settings, key_capacity=None, fair=False)
-    return settings.limited and not others.limited and not settings.turns
+    return _is_all_limits(settings, key_capacity=None, fair=False) and not settings.turns
+
+
+def _own_units(settings: QueueSettings) -> int | None:
+    """What the queue may hold, if nothing else decides who may start."""
+    if settings.capacity is None or settings.shares:
+        return None
+    return units(settings.capacity) if _is_all_limits(settings, capacity=None) else None
+
+
+def _is_all_limits(settings: QueueSettings, **without: bool | None) -> bool:
+    """Is nothing limited any more without these?"""
+    return settings.limited and not msgspec.structs.replace(settings, **without).limited
 
 
 def job_of(row: Row) -> Job:

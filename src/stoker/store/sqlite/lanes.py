@@ -79,6 +79,15 @@ class Lanes:
 
     def settle(self) -> None:
         """Write the heads of lanes that moved, and open what an event may have made room for."""
+        if self._lost or self._arrived:
+            self._write_heads()
+        for book, lanes in self._opened.items():
+            if self.any_shut(book):
+                opened = [(book.id, lane, self._now, book.first_turn) for lane in sorted(lanes)]
+                self._for_all("open_lane", opened)
+        self._opened.clear()
+
+    def _write_heads(self) -> None:
         lost = sorted(self._lost.items(), key=_spot)
         heads = [self._head(spot, book) for spot, book in lost]
         self._for_all("write_head", [(*head, self._now) for head in heads])
@@ -90,11 +99,6 @@ class Lanes:
         self._for_all("join_lane", rows)
         self._lost.clear()
         self._arrived.clear()
-        for book, lanes in self._opened.items():
-            if self.any_shut(book):
-                opened = [(book.id, lane, self._now, book.first_turn) for lane in sorted(lanes)]
-                self._for_all("open_lane", opened)
-        self._opened.clear()
 
     def _head(self, spot: Spot, book: QueueBook) -> tuple[int, str, int, str, int]:
         lane = spot[1]

@@ -21,7 +21,9 @@ CREATE TABLE stoker.queue (
     within     text COLLATE "C",             -- the queue whose limits hold here, too
     counts_keys boolean NOT NULL DEFAULT false,
     rates_keys boolean NOT NULL DEFAULT false,
-    lanewise   boolean NOT NULL DEFAULT false, -- nothing but places and turns of keys decides here
+    lanewise   boolean NOT NULL DEFAULT false, -- nothing decides here but places, of the queue or of
+                                             -- keys, and the turns of keys
+    own_units  bigint,                       -- what the queue may hold, where nothing else decides
     key_units  bigint,                       -- what one key may hold, where it is the same for all
     opens_at   bigint,                       -- when a rate may let those in who were refused last
     latest_due bigint  NOT NULL DEFAULT 0,   -- of what claims have come upon in lanes
@@ -270,7 +272,7 @@ CREATE TYPE stoker.sight AS (
 -- Who of a queue's lanes may start: the jobs in order, and their rows if they were locked; which heads
 -- give way to whom; whom that has served, how far, and where the clock is now; which keys have no room
 -- behind which place; and if heads were not looked at, the bucket of the lanes to be looked at again, and
--- in which order the jobs were taken.
+-- in which order the jobs were taken. Where no lane is concerned nothing is known but rows and order.
 CREATE TYPE stoker.seats AS (
     unclear boolean, ids bigint[], revisions bigint[], picked tid[],
     spots tid[], turns bigint[], majors bigint[], minors bigint[], jobs bigint[], dues bigint[],

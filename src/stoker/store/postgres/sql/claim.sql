@@ -8,8 +8,8 @@
 -- "by time" if all is fine and the queue has that order, "dead" if the session is, "kept" if one of
 -- the queues has to be walked, "laned" if it can be claimed from `by_lanes`, or "sealed". If it was,
 -- the ids are in `meta`, in the order in which they were chosen, and in `ref` which order that is if
--- they were the foremost of all; or it is "kept" for now. What a claim does to a job is
--- `kernel.rules.start`.
+-- they were the foremost of all; where lanes do not matter, only that; or it is "kept" for now. What a
+-- claim does to a job is `kernel.rules.start`.
 --
 -- Marks without a queue are for the jobs past their lanes.
 CREATE OR REPLACE FUNCTION stoker.claim(
@@ -37,10 +37,12 @@ BEGIN
     IF by_lanes AND heading.queue = 'laned' THEN
         seats := stoker.seats(queues[1], now, most, mark_queues, mark_buckets, mark_dues,
             mark_seconds, mark_jobs);
-        chosen := coalesce(seats.ids, '{}');
-        revisions := seats.revisions;
-        heading.meta := array_to_json(chosen);
         heading.ref := seats.in_line;
+        IF seats.picked IS NULL OR seats.ids IS NOT NULL THEN
+            chosen := coalesce(seats.ids, '{}');
+            revisions := seats.revisions;
+            heading.meta := array_to_json(chosen);
+        END IF;
     END IF;
     IF seats.picked IS NOT NULL THEN
         picked := seats.picked;

@@ -1,6 +1,7 @@
 -- Claiming in one step from a queue in which nothing but the places and the turns of keys decides,
--- and of which all jobs that come into question have a key and the weight of one. Who is chosen is
--- said in `store/walk.py`; where more has to be known, that is asked.
+-- and of which all jobs that come into question have a key and the weight of one; or nothing but the
+-- places of the queue, and they have no key. Who is chosen is said in `store/walk.py`; where more has
+-- to be known, that is asked.
 
 -- Who is next in a queue, if that can be told.
 CREATE OR REPLACE FUNCTION stoker.seats(
@@ -15,6 +16,9 @@ BEGIN
     SELECT * INTO known FROM stoker.queue WHERE name = line;
     IF known.paused THEN
         RETURN seats;
+    ELSIF known.own_units IS NOT NULL THEN
+        RETURN stoker.seats_of_queue(known, now, most, mark_queues, mark_buckets, mark_dues,
+            mark_seconds, mark_jobs);
     END IF;
     seats.unclear := EXISTS (
             SELECT FROM stoker.job WHERE queue = line AND state = 0 AND lane = '!')
@@ -37,6 +41,32 @@ BEGIN
     IF seats.unclear THEN
         seats := stoker.seats_in_lanes(known, now, most);
     END IF;
+    RETURN seats;
+END $$;
+
+-- Who is next if only the queue as a whole has so many places: the foremost jobs, as far as there is
+-- room. It is unclear if somebody stands in a lane, or has another weight than one.
+CREATE OR REPLACE FUNCTION stoker.seats_of_queue(
+    known stoker.queue, now bigint, most bigint, mark_queues text[],
+    mark_buckets bigint[], mark_dues bigint[], mark_seconds bigint[], mark_jobs bigint[]
+) RETURNS stoker.seats
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    line text := known.name;
+    seats stoker.seats;
+BEGIN
+    seats.unclear := EXISTS (
+            SELECT FROM stoker.job WHERE queue = line AND state = 0 AND lane <> '!')
+        OR EXISTS (SELECT FROM stoker.job WHERE queue = line AND state = 0 AND lane = '!');
+    IF seats.unclear THEN
+        RETURN seats;
+    END IF;
+    most := least(most, stoker.places(known.own_units, stoker.used_within(line), most));
+    seats.picked := stoker.pick(now, ARRAY[line], most, mark_queues, mark_buckets, mark_dues,
+        mark_seconds, mark_jobs);
+    seats.in_line := CASE WHEN known.time_first THEN 'by time' ELSE 'by rank' END;
+    seats.unclear := EXISTS (
+        SELECT FROM stoker.job WHERE ctid = ANY (seats.picked) AND weight <> 1000);
     RETURN seats;
 END $$;
 
@@ -127,7 +157,8 @@ LANGUAGE sql STABLE AS $$
         ORDER BY number, major, minor, job LIMIT most) AS foremost
 $$;
 
--- How many jobs of weight one a key may start that holds so much; no limit is as many as you like.
+-- How many jobs of weight one a key, or a queue, may start that holds so much; no limit is as many as
+-- you like.
 CREATE OR REPLACE FUNCTION stoker.places(units bigint, used bigint, most bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN units IS NULL THEN most WHEN used = 0 THEN greatest(units / 1000, 1)
