@@ -172,8 +172,8 @@ def test_counts_that_do_not_agree_with_the_jobs_are_a_problem(cli: Cli, jobs: De
     jobs.intake.enqueue_many([Job("mail"), Job("files")])
     store = jobs.store
     assert isinstance(store, SqliteStore)
-    with store._writing() as connection:
-        connection.execute("UPDATE queue SET failed = 2 WHERE name = 'files'")
+    wrong = "UPDATE queue SET failed = 2 WHERE name = 'files'"
+    store._write(lambda connection: connection.execute(wrong))
     result = cli("check")
     assert result.exit_code == 4
     assert "✗ books" in result.stdout

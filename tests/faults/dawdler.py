@@ -8,13 +8,15 @@ It says `inside` when everything but the commit is done, and `done` when that is
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import TypeVar
 
 from stoker.desk import Desk
 from stoker.kernel.job import Job
 from stoker.store.sqlite import SqliteStore
 from stoker.store.sqlite.library import Connection
+
+T = TypeVar("T")
 
 
 def say(word: str) -> None:
@@ -26,12 +28,14 @@ def say(word: str) -> None:
 class Dawdler(SqliteStore):
     """Waits for a line of input before each commit."""
 
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with super()._writing() as connection:
-            yield connection
+    def _write(self, act: Callable[[Connection], T]) -> T:
+        def dawdle(connection: Connection) -> T:
+            result = act(connection)
             say("inside")
             sys.stdin.readline()
+            return result
+
+        return super()._write(dawdle)
 
 
 if __name__ == "__main__":

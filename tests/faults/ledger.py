@@ -180,7 +180,8 @@ def stuck(evidence: Evidence) -> Iterator[str]:
     """Jobs that live though all work is done."""
     for job in evidence.jobs:
         if not job.ended:
-            yield f"job {job.id} is {job.state.name}, waits for {job.waits_for}, due {job.due_at}"
+            told = f"waits for {job.waits_for}, due {job.due_at}"
+            yield f"job {job.id} of {job.queue} is {job.state.name}, {told}"
 
 
 def drift(evidence: Evidence) -> Iterator[str]:

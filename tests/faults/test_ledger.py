@@ -331,7 +331,7 @@ def test_a_job_that_lost_more_workers_than_it_may_is_overspent() -> None:
 
 def test_a_job_that_still_lives_is_stuck() -> None:
     assert found(evidence([queued(1, "b.0")], [offer("b.0")])) == {
-        "stuck": ["job 1 is QUEUED, waits for None, due 0"]
+        "stuck": ["job 1 of q is QUEUED, waits for None, due 0"]
     }
 
 

@@ -16,12 +16,14 @@ from stoker.store import Answer, Claim, Store
 from stoker.store.forks import heed_forks
 
 _MOST_CHANGES = 1000
+_LOOK_SECONDS = 0.1
+"""How often whoever waits looks whether somebody still leads."""
 
 
 class _Call:
     """One caller's wish and, in the end, its answer."""
 
-    __slots__ = ("_news", "answer", "changes", "claims", "error", "leads")
+    __slots__ = ("answer", "changes", "claims", "error", "leader", "leads", "news", "under_way")
 
     def __init__(self, changes: Sequence[Change], claims: Sequence[Claim]) -> None:
         self.changes = changes
@@ -29,22 +31,25 @@ class _Call:
         self.answer: Answer | None = None
         self.error: BaseException | None = None
         self.leads = False
-        self._news = threading.Lock()
-        self._news.acquire()
+        self.leader: _Call | None = None
+        """Who commits for it."""
+        self.news = threading.Lock()
+        """Free when the call is answered, or is to lead."""
+        self.news.acquire()
+        self.under_way = threading.Lock()
+        """Held by the caller. Nothing but a lock is let go of whenever an interrupt comes."""
 
-    def wait(self) -> None:
-        """Until the call is answered, or is to lead."""
-        self._news.acquire()
-
-    def wake(self) -> None:
-        self._news.release()
+    @property
+    def is_gone(self) -> bool:
+        """Has the caller been interrupted?"""
+        return not self.under_way.locked()
 
 
 class Coalescer:
     """Stands before a store and gathers calls of `transact` from many threads.
 
     As many callers lead at a time as the store serves abreast: each commits for all who wait and
-    then lets the next one lead.
+    then lets the next one lead. One that an interrupt has kept from doing so is noticed.
     """
 
     def __init__(self, store: Store) -> None:
@@ -62,76 +67,84 @@ class Coalescer:
 
     def _begin(self) -> None:
         self._state = threading.Lock()
-        self._leaders = 0
+        self._leaders: list[_Call] = []
         self._waiting: deque[_Call] = deque()
 
     def transact(self, changes: Sequence[Change], claims: Sequence[Claim] = ()) -> Answer:
         """As `Store.transact`, perhaps in the company of others."""
-        with self._state:
-            alone = self._leaders < self._store.abreast
-            if alone:
-                self._leaders += 1
-            else:
-                call = _Call(changes, claims)
+        call = _Call(changes, claims)
+        with call.under_way:
+            with self._state:
                 self._waiting.append(call)
-        return self._go_alone(changes, claims) if alone else self._go_along(call)
+                self._let_lead()
+                alone = call.leads
+            if not alone:
+                self._wait(call)
+            if call.leads:
+                self._lead(call, alone=alone)
+            if call.error is not None:
+                raise call.error
+            if call.answer is None:
+                raise _forsaken()
+            return call.answer
 
-    def _go_alone(self, changes: Sequence[Change], claims: Sequence[Claim]) -> Answer:
-        """A leader is missing, so nobody waits: the call goes straight through."""
-        try:
-            return self._store.transact(changes, claims)
-        finally:
-            with self._state:
-                self._pass_on()
-
-    def _go_along(self, call: _Call) -> Answer:
-        self._follow(call)
-        if call.leads:
-            self._lead(call)
-        if call.error is not None:
-            raise call.error
-        assert call.answer is not None
-        return call.answer
-
-    def _follow(self, call: _Call) -> None:
-        try:
-            call.wait()
-        except BaseException:
-            # Interrupted: nobody may wait for us to lead, nor commit what we no longer want.
-            with self._state:
-                if call in self._waiting:
-                    self._waiting.remove(call)
-                if call.leads:
-                    self._pass_on()
-            raise
-
-    def _lead(self, own: _Call) -> None:
-        with self._state:
-            calls = self._gather(own)
-        try:
-            self._serve(calls)
-        finally:
-            with self._state:
-                self._pass_on()
-            for call in calls:
-                if call is not own:
-                    call.wake()
-
-    def _pass_on(self) -> None:
-        """Let the next one lead, if anybody waits."""
-        if self._waiting:
+    def _let_lead(self) -> None:
+        """Let the foremost who wait lead, as far as leaders are missing."""
+        if len(self._leaders) == self._store.abreast:
+            self._leaders = [each for each in self._leaders if not each.is_gone]
+        while self._waiting and len(self._leaders) < self._store.abreast:
             call = self._waiting.popleft()
-            call.leads = True
-            call.wake()
-        else:
-            self._leaders -= 1
+            if not call.is_gone:
+                self._leaders.append(call)
+                call.leads = True
+                call.news.release()
 
-    def _gather(self, own: _Call) -> list[_Call]:
-        calls, size = [own], len(own.changes) + 1
+    def _wait(self, call: _Call) -> None:
+        """Until the call is answered, or is to lead."""
+        while not call.news.acquire(timeout=_LOOK_SECONDS):
+            with self._state:
+                self._mend(call)
+                forsaken = call.leader is not None and call.leader.is_gone
+            if call.leads:
+                return
+            if forsaken and not call.news.acquire(blocking=False):
+                raise _forsaken()
+
+    def _mend(self, call: _Call) -> None:
+        """An interrupt may have stopped whoever was about to let the call lead, or to take it
+        along; and whoever led."""
+        if call in self._leaders:
+            call.leads = True
+        elif call.leader is None and call not in self._waiting:
+            self._waiting.appendleft(call)
+        self._let_lead()
+
+    def _lead(self, call: _Call, *, alone: bool) -> None:
+        """Commit for all who wait; whoever finds nobody else goes straight through."""
+        calls = [call]
+        try:
+            if alone:
+                call.answer = self._store.transact(call.changes, call.claims)
+            else:
+                with self._state:
+                    self._gather(calls)
+                self._serve(calls)
+        finally:
+            with self._state:
+                self._leaders.remove(call)
+                self._let_lead()
+            for each in calls[1:]:
+                each.news.release()
+
+    def _gather(self, calls: list[_Call]) -> None:
+        leader = calls[0]
+        size = len(leader.changes) + 1
         while self._waiting and size < _MOST_CHANGES:
-            calls.append(self._waiting.popleft())
-            size += len(calls[-1].changes) + 1
-        return calls
+            call = self._waiting.popleft()
+            if not call.is_gone:
+                call.leader = leader
+                calls.append(call)
+                size += len(call.changes) + 1
 
     def _serve(self, calls: list[_Call]) -> None:
         try:
@@ -150,10 +163,19 @@ class Coalescer:
     def _serve_apart(self, calls: list[_Call], error: BaseException) -> None:
         """One caller's fault must not become another's failure. But what an engine out of reach
         made of a commit is not known, so that nobody may repeat it."""
-        unknown = not isinstance(error, Exception) or isinstance(error, StoreUnavailable)
-        if len(calls) == 1 or unknown:
+        if len(calls) == 1 or isinstance(error, StoreUnavailable):
             for call in calls:
                 call.error = error
-            return
-        for call in calls:
-            self._serve([call])
+        elif isinstance(error, Exception):
+            for call in calls:
+                self._serve([call])
+        else:
+            calls[0].error = error
+            for call in calls[1:]:
+                call.error = _forsaken()
+
+
+def _forsaken() -> StoreUnavailable:
+    return StoreUnavailable(
+        "whoever committed for this call was interrupted; it is not known whether it took effect"
+    )

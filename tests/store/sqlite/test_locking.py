@@ -136,10 +136,13 @@ def test_where_the_system_does_not_tell_the_holder_of_the_gate_has_no_number(
 def test_the_gate_of_a_process_that_died_is_open(hasty: SqliteStore) -> None:
     die_inside = """
         store = SqliteStore(sys.argv[1])
-        with store._writing() as connection:
+
+        def stay_inside(connection):
             connection.execute("UPDATE counter SET value = 1000")
             say("inside")
             wait_for_a_word()
+
+        store._write(stay_inside)
     """
     with Process(die_inside, hasty.path) as other:
         assert other.hear() == "inside"

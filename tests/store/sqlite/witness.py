@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from stoker.store import Filter, Store
 from stoker.store.clock import Clock
@@ -14,6 +13,7 @@ from stoker.store.sqlite.driver import Sync
 from stoker.store.sqlite.library import Connection
 from tests.model.sqlite_books import assert_books_balance
 
+T = TypeVar("T")
 Contents = tuple[object, ...]
 """All that can be seen of a store's jobs, queues and sessions."""
 
@@ -31,11 +31,9 @@ class Witness(SqliteStore):
         self._acknowledge = acknowledge
         acknowledge(contents(self))
 
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
+    def _write(self, act: Callable[[Connection], T]) -> T:
         try:
-            with super()._writing() as connection:
-                yield connection
+            return super()._write(act)
         finally:
             self._acknowledge(contents(self))
 

@@ -83,8 +83,12 @@ def say(line: Any, *command: Argument) -> Any:
 
 
 def packed(*command: Argument) -> bytes:
-    """A command in the form in which it travels."""
-    words: Any = command  # of which there may be more than the function's stub knows
+    """A command in the form in which it travels.
+
+    Numbers are written down here: an interrupt while hiredis does it would end the process.
+    """
+    told = [word if isinstance(word, (bytes, str)) else str(word) for word in command]
+    words: Any = tuple(told)  # of which there may be more than the function's stub knows
     return bytes(pack_command(words))
 
 

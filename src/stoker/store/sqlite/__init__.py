@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,7 +30,7 @@ from stoker.store.sqlite.borrowed import borrowed
 from stoker.store.sqlite.check import findings
 from stoker.store.sqlite.claim import serve_all
 from stoker.store.sqlite.commit import commit_all
-from stoker.store.sqlite.driver import File, Sync
+from stoker.store.sqlite.driver import File, Sync, begin
 from stoker.store.sqlite.gate import Gate
 from stoker.store.sqlite.library import Connection, library_named
 from stoker.store.sqlite.look import SQL, Looker
@@ -130,23 +131,32 @@ class SqliteStore:
     # -- writing ---------------------------------------------------------------------------
 
     def transact(self, changes: Sequence[Change], claims: Sequence[Claim] = ()) -> Answer:
-        with self._transaction() as tx:
-            seal = tx.connection.execute(SQL["seal"], (SEAL,)).get
-            if seal is not None:
-                check_seal(seal, changes)
-            receipts = commit_all(tx, changes)
-            tx.books.lanes.settle()
-            eased = set(tx.books.eased)
-            grants = serve_all(tx, claims) if seal is None else [[] for _ in claims]
+        receipts, grants, eased = self._write(partial(self._carry_out, changes, claims))
         done = [c for c, receipt in zip(changes, receipts, strict=True) if receipt.ok]
         rung = rings_of(done) | eased
         if rung:
             self.bell.ring(rung)
         return Answer(receipts, grants)
 
+    def _carry_out(
+        self, changes: Sequence[Change], claims: Sequence[Claim], connection: Connection
+    ) -> tuple[list[Receipt], list[list[Job] | None], set[str]]:
+        with self._transaction(connection) as tx:
+            seal = connection.execute(SQL["seal"], (SEAL,)).get
+            if seal is not None:
+                check_seal(seal, changes)
+            receipts = commit_all(tx, changes)
+            tx.books.lanes.settle()
+            eased = set(tx.books.eased)
+            grants = serve_all(tx, claims) if seal is None else [[] for _ in claims]
+        return receipts, grants, eased
+
     def adopt(self, jobs: Sequence[Job]) -> None:
-        with self._transaction() as tx:
-            adopt_all(tx, jobs)
+        def take_in(connection: Connection) -> None:
+            with self._transaction(connection) as tx:
+                adopt_all(tx, jobs)
+
+        self._write(take_in)
 
     def commit_within(self, connection: object, change: Change) -> Receipt:
         with self.file.troubles(), borrowed(connection, self.file) as lent:
@@ -160,33 +170,37 @@ class SqliteStore:
     async def acommit_within(self, connection: object, change: Change) -> Receipt:
         return self.commit_within(connection, change)
 
-    @contextmanager
-    def _transaction(self) -> Iterator[Transaction]:
-        with self._writing() as connection:
-            known = (self._read_job, self._policies, self._read_settings)
-            tx = Transaction(connection, *known, self.now())
-            try:
-                yield tx
-                tx.books.close()
-            finally:
-                tx.let_go()
+    def _transaction(self, connection: Connection) -> Transaction:
+        known = (self._read_job, self._policies, self._read_settings)
+        return Transaction(connection, *known, self.now())
 
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        """A write transaction: whole and on the disk when this ends, or without a trace."""
+    def _write(self, act: Callable[[Connection], T]) -> T:
+        """What `act` does is whole and on the disk when this ends, or has left no trace.
+
+        An interrupt may come between any two lines, also on the way into a context manager of ours:
+        so nothing that locks is one, but for the lock itself.
+        """
         with self._lock, self.file.troubles():
             self._take_up()
-            with self._gate:
-                self._writer.execute("BEGIN IMMEDIATE")
-                try:
-                    yield self._writer
-                    self._writer.execute("COMMIT")
-                except BaseException:
-                    self._remember_nothing()
-                    if self._writer.in_transaction:
-                        self._writer.execute("ROLLBACK")
-                    raise
-                self._policies.committed()
+            try:
+                self._gate.enter()
+                return self._in_transaction(act)
+            finally:
+                self._gate.leave()
+
+    def _in_transaction(self, act: Callable[[Connection], T]) -> T:
+        writer = self._writer
+        try:
+            begin(writer, "BEGIN IMMEDIATE")
+            result = act(writer)
+            writer.execute("COMMIT")
+            self._policies.committed()
+            return result
+        except BaseException:
+            self._remember_nothing()
+            if writer.in_transaction:
+                writer.execute("ROLLBACK")
+            raise
 
     def _take_up(self) -> None:
         """Open the file again that was put away for a fork. The caller has the lock."""
@@ -196,57 +210,66 @@ class SqliteStore:
                 self._put_away = False
 
     def enrol(self, session: Session, ttl: int) -> None:
-        with self._writing() as connection:
+        def note(connection: Connection) -> None:
             now = self.now()
             row = (session.id, session.name, session.info, now, now + ttl)
             connection.execute(SQL["enrol"], row)
 
+        self._write(note)
+
     def beat(self, session: int, ttl: int, *, watch: bool = False) -> Beat:
-        with self._writing() as connection:
+        def note(connection: Connection) -> tuple[int, ...] | None:
             now = self.now()
             if connection.execute(SQL["beat"], (session, now, now + ttl)).get is None:
-                return Beat(alive=False)
-            rows = connection.execute(SQL["cancelled"], (session,))
-            cancelled = tuple(row[0] for row in rows)
+                return None
+            return tuple(row[0] for row in connection.execute(SQL["cancelled"], (session,)))
+
+        cancelled = self._write(note)
+        if cancelled is None:
+            return Beat(alive=False)
         # When the gate is open again: nobody has to wait for this look.
         return Beat(alive=True, cancelled=cancelled, troubled=watch and self.troubled())
 
     def retire(self, session: int) -> None:
-        with self._writing() as connection:
-            connection.execute(SQL["retire"], (session,))
+        self._write(lambda connection: connection.execute(SQL["retire"], (session,)))
 
     def hold(self, name: str, owner: str, ttl: int) -> bool:
-        with self._writing() as connection:
+        def take(connection: Connection) -> bool:
             now = self.now()
             row = (name, owner, now, now + ttl)
             return connection.execute(SQL["hold"], row).get is not None
 
+        return self._write(take)
+
     def tidy(self) -> None:
-        with self._writing() as connection:
-            now = self.now()
-            connection.execute(SQL["drop_empty_queues"])
-            connection.execute(SQL["drop_old_flows"], (now,))
-            connection.execute(SQL["drop_old_turns"])
-            connection.execute(SQL["drop_old_notes"], (now,))
-            connection.execute(SQL["drop_old_locks"], (now,))
-            spare = int(connection.execute("PRAGMA freelist_count").get)
-            if spare > _SPARE_PAGES:
-                connection.execute(f"PRAGMA incremental_vacuum({_PAGES_A_TURN})").fetchall()
+        self._write(self._tidy)
+
+    def _tidy(self, connection: Connection) -> None:
+        now = self.now()
+        connection.execute(SQL["drop_empty_queues"])
+        connection.execute(SQL["drop_old_flows"], (now,))
+        connection.execute(SQL["drop_old_turns"])
+        connection.execute(SQL["drop_old_notes"], (now,))
+        connection.execute(SQL["drop_old_locks"], (now,))
+        spare = int(connection.execute("PRAGMA freelist_count").get)
+        if spare > _SPARE_PAGES:
+            connection.execute(f"PRAGMA incremental_vacuum({_PAGES_A_TURN})").fetchall()
 
     # -- looking ---------------------------------------------------------------------------
 
-    @contextmanager
-    def _reading(self) -> Iterator[Looker]:
+    def _ask(self, question: Callable[[Looker], T]) -> T:
         """One snapshot for all of an answer: no job vanishes halfway."""
         if self._put_away:
             with self._lock:
                 self._take_up()
-        with self._read_lock, self.file.troubles(), self._reader:
-            yield self._looker
-
-    def _ask(self, question: Callable[[Looker], T]) -> T:
-        with self._reading() as looker:
-            return question(looker)
+        with self._read_lock, self.file.troubles():
+            reader = self._reader
+            try:
+                begin(reader, "BEGIN")
+                return question(self._looker)
+            finally:
+                if reader.in_transaction:
+                    reader.execute("COMMIT")
 
     def _version(self) -> int:
         return self._ask(Looker.version)
@@ -290,8 +313,11 @@ class SqliteStore:
         with self._lock, self._read_lock, self.file.troubles():
             self._put_away = False
             if not self._gate.closed:
-                with self._gate:
+                try:
+                    self._gate.enter()
                     self._let_go()
+                finally:
+                    self._gate.leave()
 
     def _let_go(self) -> None:
         self.bell.close()

@@ -108,6 +108,13 @@ class File:
             raise StoreCorrupt(f"{self.path} holds what Stoker never wrote ({error})") from error
 
 
+def begin(connection: Connection, how: str) -> None:
+    """Begin a transaction. Of one that is open a second interrupt was the end, on its way out."""
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+    connection.execute(how)
+
+
 _taken: WeakSet[File] = WeakSet()
 _taking = threading.Lock()
 

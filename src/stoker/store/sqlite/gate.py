@@ -2,6 +2,9 @@
 
 SQLite's own waiting is a poll that can starve a process completely; the kernel's lock queue is
 fair. Checkpoints run inside a commit, hence also behind the gate.
+
+An interrupt can come when one has entered and does not know it yet. Whoever minds calls `enter`
+where `leave` follows in any case: that does no harm to those who are outside.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ import contextlib
 import fcntl
 import os
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -24,13 +29,17 @@ class Gate:
     def __init__(self, path: str, timeout: float) -> None:
         self._path = path
         self._timeout = timeout
-        self._file = self._open()
+        self.leave: Callable[[], None] = _nothing
+        """Open it for others, if it is ours. Made without a line of Python to be interrupted in."""
+        self._open()
         self.closed = False
 
-    def _open(self) -> int:
-        return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def _open(self) -> None:
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self.leave = partial(fcntl.flock, self._file, fcntl.LOCK_UN)
 
-    def __enter__(self) -> None:
+    def enter(self) -> None:
+        """Wait for one's turn; from then on everybody else waits."""
         if self.closed:
             raise StoreUnavailable(f"{self._path} was closed; open the store again")
         try:
@@ -38,19 +47,22 @@ class Gate:
         except BlockingIOError:
             self._queue_up()
 
+    def __enter__(self) -> None:
+        self.enter()
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if not self.closed:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+        self.leave()
 
     def close(self) -> None:
         """Open the gate for others, if it is ours, and close its file."""
         self.closed = True
-        fcntl.flock(self._file, fcntl.LOCK_UN)
+        self.leave()
+        self.leave = _nothing  # its number may be another file's from now on
         os.close(self._file)
 
     def _queue_up(self) -> None:
@@ -65,7 +77,7 @@ class Gate:
                 )
         except BaseException:
             # The turn still stands in the queue with the file it has; we come back with another.
-            self._file = self._open()
+            self._open()
             turn.abandon()
             raise
 
@@ -79,6 +91,10 @@ class Gate:
                 if (kind, where) == ("FLOCK", place):
                     return f"process {process}"
         return "another process"
+
+
+def _nothing() -> None:
+    """There is no gate to be left."""
 
 
 class _Turn:

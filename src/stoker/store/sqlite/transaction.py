@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from stoker.store.sqlite.books import Books
 from stoker.store.sqlite.library import Connection, Cursor
 from stoker.store.sqlite.policies import Policies
@@ -28,14 +30,25 @@ class Transaction:
         self.now = now
         self._reading: list[Cursor] = []
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _where: object) -> None:
+        """Write the books, if all went well, and read no more."""
+        try:
+            if error is None:
+                self.books.close()
+        finally:
+            self._let_go()
+
     def rows(self, sql: str, values: Row) -> Cursor:
         """Rows that need not be read to their end."""
         cursor = self.connection.execute(sql, values)
         self._reading.append(cursor)
         return cursor
 
-    def let_go(self) -> None:
-        """Read no more. A statement that is left open keeps the transaction from ending: what its
-        connection reads from then on is of that moment, and it can write no more."""
+    def _let_go(self) -> None:
+        """A statement that is left open keeps the transaction from ending: what its connection
+        reads from then on is of that moment, and it can write no more."""
         for cursor in self._reading:
             cursor.close()

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
+from weakref import WeakSet
 
 from stoker.errors import StoreUnavailable
 from stoker.store.sqlite.library import Lent, Trouble
@@ -49,6 +50,7 @@ class Connection:
 
     def __init__(self, own: sqlite3.Connection) -> None:
         self._own = own
+        self._cursors: WeakSet[Cursor] = WeakSet()
 
     @property
     def in_transaction(self) -> bool:
@@ -57,9 +59,17 @@ class Connection:
     def execute(self, sql: str, values: Sequence[Any] | None = None) -> Cursor:
         if values is None and ";" in sql:
             return self._script(sql)
+        if sql == "ROLLBACK":
+            self._close_cursors()
         cursor = self._cursor()
         cursor.execute(sql, values or ())
         return cursor
+
+    def _close_cursors(self) -> None:
+        """A statement that an interrupt has stopped may live on in its traceback, and nothing could
+        be committed until that is gone."""
+        for cursor in list(self._cursors):
+            cursor.close()
 
     def _script(self, text: str) -> Cursor:
         """Not with `executescript`, which would commit first."""
@@ -74,6 +84,7 @@ class Connection:
     def _cursor(self) -> Cursor:
         cursor = self._own.cursor(Cursor)
         cursor.row_factory = None  # which the owner of a connection may have set
+        self._cursors.add(cursor)
         return cursor
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> Cursor:

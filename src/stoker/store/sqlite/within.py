@@ -64,9 +64,8 @@ def _committed(connection: Connection, change: Change, now: int) -> tuple[Receip
         check_seal(seal, [change])
     policies = Policies()
     read_job = JobReader(connection, policies)
-    tx = Transaction(connection, read_job, policies, SettingsReader(), now)
-    (receipt,) = commit_all(tx, [change])
-    tx.books.close()
+    with Transaction(connection, read_job, policies, SettingsReader(), now) as tx:
+        (receipt,) = commit_all(tx, [change])
     return receipt, rings_of([change]) | tx.books.eased
 
 
