@@ -25,6 +25,7 @@ _IN_FLIGHT = 1_000_000
 _LOOK_EVERY = 1.0
 _CHEAP = 0.005
 _SHARE = 20
+_LONGEST_WAIT = 10.0
 _MOST_BUCKETS = 64
 _BEFORE_ALL = -(2**63)
 
@@ -60,9 +61,10 @@ class Marks:
     def for_claim(self, queues: Iterable[str]) -> list[Mark]:
         """The marks to claim by; none if it is time to look at the whole.
 
-        A look may be dear just when marks matter most: all looks get a small share of the time.
+        A look may be dear just when marks matter most: all looks get a small share of the time. But
+        it may only have waited for somebody who was halted, and must not be the last for long.
         """
-        wait = 0.0 if self._cost < _CHEAP else _SHARE * self._cost
+        wait = 0.0 if self._cost < _CHEAP else min(_SHARE * self._cost, _LONGEST_WAIT)
         if not self._scarce:
             wait = max(_LOOK_EVERY, wait)
         return [] if time.monotonic() - self._looked_at >= wait else self.known(queues)
