@@ -12,6 +12,7 @@ import select
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
+from weakref import WeakSet
 
 from stoker.errors import StoreUnavailable
 from stoker.store.forks import heed_forks
@@ -24,7 +25,8 @@ class Pool:
     def __init__(self, connect: Callable[[], Connection], most: int) -> None:
         self._connect = connect
         self._most = most
-        self._all: set[Connection] = set()
+        # Weakly: one that an interrupt has taken from its caller ends with the last who knows it.
+        self._all: WeakSet[Connection] = WeakSet()
         self.closed = False
         self._begin()
         heed_forks(self)
@@ -102,7 +104,7 @@ class Pool:
         if not in_child:
             self._lock.release()
             return
-        inherited, self._all = self._all, set()
+        inherited, self._all = list(self._all), WeakSet()
         self._begin()
         for connection in inherited:
             sever(connection)
