@@ -62,5 +62,7 @@ def test_the_scan_notices_a_host_or_undone_work(word: str) -> None:
     assert list(unwanted(f"see {word}: x")) == [f"1: see {word}: x"]
 
 
-def test_the_scan_allows_ordinary_words_and_urls() -> None:
-    assert list(unwanted("GET /jobs/7/work/1, tests/home/page.py, ../opt/x, METHODOLOGY")) == []
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_scan_allows_ordinary_words_and_urls(folder: str) -> None:
+    text = f"GET /jobs/7/{folder}/1, tests/{folder}/page.py, ../{folder}/x, METHODOLOGY"
+    assert list(unwanted(text)) == []

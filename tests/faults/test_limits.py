@@ -48,14 +48,30 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, 
 def test_thirty_processes_never_exceed_a_limit_and_the_dead_give_back_what_they_held(
     desk: tuple[str, Desk], tmp_path: Path
 ) -> None:
+    jobs = [
+        Job("narrow", _name(n), key=KEYS[n % 3], weight=(500, 1000, 2000)[n % 7 % 3])
+        for n in range(JOBS)
+    ]
+    had = _worked_off(desk, QueueSettings(capacity=4, key_capacity=2), jobs, tmp_path)
+    assert KEY_LIMIT < _most(had) <= LIMIT
+    assert max(_most([each for each in had if each.key == key]) for key in KEYS) == KEY_LIMIT
+
+
+def test_nor_do_they_where_the_queue_alone_has_a_limit(
+    desk: tuple[str, Desk], tmp_path: Path
+) -> None:
+    jobs = [Job("narrow", _name(n)) for n in range(JOBS)]
+    had = _worked_off(desk, QueueSettings(capacity=4), jobs, tmp_path)
+    assert KEY_LIMIT < _most(had) <= LIMIT
+
+
+def _worked_off(
+    desk: tuple[str, Desk], settings: QueueSettings, jobs: list[Job], tmp_path: Path
+) -> list[Had]:
+    """Let the crowd do these jobs in a queue with such settings: who had which, and when."""
     url, here = desk
-    here.control.configure("narrow", QueueSettings(capacity=4, key_capacity=2))
-    here.intake.enqueue_many(
-        [
-            Job("narrow", _name(n), key=KEYS[n % 3], weight=(500, 1000, 2000)[n % 7 % 3])
-            for n in range(JOBS)
-        ]
-    )
+    here.control.configure("narrow", settings)
+    here.intake.enqueue_many(jobs)
     journals = tmp_path / "journals"
     journals.mkdir()
     command = ["-m", "tests.faults.crowd", url, "narrow", str(MEMBERS), str(journals)]
@@ -71,8 +87,7 @@ def test_thirty_processes_never_exceed_a_limit_and_the_dead_give_back_what_they_
     assert (view.counts[State.FINISHED], view.used) == (JOBS, 0)
     had = _had(journals)
     assert len(had) == JOBS
-    assert KEY_LIMIT < _most(had) <= LIMIT
-    assert max(_most([each for each in had if each.key == key]) for key in KEYS) == KEY_LIMIT
+    return had
 
 
 def _lives(crowd: subprocess.Popen[str]) -> bool:

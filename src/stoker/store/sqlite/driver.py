@@ -109,7 +109,7 @@ class File:
 
 
 def begin(connection: Connection, how: str) -> None:
-    """Begin a transaction. Of one that is open a second interrupt was the end, on its way out."""
+    """Begin a transaction. One that is open was left so by an interrupt on its way out."""
     if connection.in_transaction:
         connection.execute("ROLLBACK")
     connection.execute(how)
