@@ -137,7 +137,9 @@ MUTANTS = {
     "the rank is ignored": Mutant("rows.py", "else (rank, 0)", "else (0, rank)"),
     "paused queues are served": Mutant("entrances.py", " and not book.settings.paused", ""),
     "a dead session may claim": Mutant(
-        "sql/claim.sql", "WHERE id = ? AND expires_at > ?", "WHERE id = ? AND expires_at > ? - 1e9"
+        "sql/claim.sql",
+        "json_each(?)) AND expires_at > ?",
+        "json_each(?)) AND expires_at > ? - 1e9",
     ),
     "a dead session is revived": Mutant(
         "sql/look.sql", "WHERE id = ?1 AND expires_at > ?2 RETURNING", "WHERE id = ?1 RETURNING"
@@ -157,7 +159,13 @@ MUTANTS = {
     "a parent is not told": Mutant(
         "sql/commit.sql", "open_children = open_children - 1", "open_children = open_children - 0"
     ),
-    "a claim counts no try": Mutant("sql/claim.sql", "attempt = attempt + 1,", ""),
+    "a claim counts no try": Mutant("sql/claim.sql", "?4,\n    attempt = attempt + 1,", "?4,"),
+    "a claim of one counts no try": Mutant("sql/claim.sql", "now, attempt = attempt + 1,", "now,"),
+    "claims of one each share a lease": Mutant(
+        "claim.py",
+        "alone.append((*ids, *lease, tx.now))",
+        "alone.append((*ids, *lease[:1], *alone[0][2:]) if alone else (*ids, *lease, tx.now))",
+    ),
     "long payloads are dropped": Mutant(
         "commit.py", 'tx.connection.execute(_SQL["put_body"], (job_id, job.payload))', "pass"
     ),

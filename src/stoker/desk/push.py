@@ -127,7 +127,7 @@ class Push:
         marks = [
             Change(notes=(NoteWrite(_mark(post), b"", until=until, expect=0),)) for post in posts
         ]
-        answer = clerk.transact(marks, [self._claim(post, lease) for post in posts])
+        answer = clerk.transact(marks, self._claims(posts, lease))
         ours = {post for post, receipt in zip(posts, answer.receipts, strict=True) if receipt.ok}
         gifts = self._gifts(posts, answer.grants, ours)
         self.unmark(ours - {gift.post for gift in gifts})
@@ -139,17 +139,22 @@ class Push:
         if notes:
             self._clerk.transact([Change(notes=notes)])
 
-    def _claim(self, post: Post, lease: int) -> Claim:
-        queues = self._dispatch.opening.claimable([post.queue])
-        return Claim(queues, 1, self._clerk.token(), post.session, lease)
+    def _claims(self, posts: Sequence[Post], lease: int) -> list[Claim]:
+        """A claim for each post. They are made in one step, and share a token as the jobs of one
+        claim do."""
+        token, claimable = self._clerk.token(), self._dispatch.opening.claimable
+        queues = {queue: claimable([queue]) for queue in {post.queue for post in posts}}
+        return [Claim(queues[post.queue], 1, token, post.session, lease) for post in posts]
 
     def _gifts(self, posts: Sequence[Post], grants: Grants, ours: set[Post]) -> list[Gift]:
         """What came of the claims; a job for a post that is not ours to give to goes back."""
-        granted = [
+        claimed = [
             Gift(post, job)
             for post, grant in zip(posts, grants, strict=True)
-            for job in self._dispatch.granted(grant or ())
+            for job in grant or ()
         ]
+        may_start = {job.id for job in self._dispatch.granted([gift.job for gift in claimed])}
+        granted = [gift for gift in claimed if gift.job.id in may_start]
         now = self._clerk.store.now()
         back = [rules.release(gift.job, now=now) for gift in granted if gift.post not in ours]
         self._clerk.attempt(back)
@@ -172,7 +177,7 @@ class Push:
         so that nobody else sees them idle in between."""
         posts = list(dict.fromkeys(post for post, _, _ in said))
         eager = self._eager(posts)
-        claims = [self._claim(post, lease) for post in eager]
+        claims = self._claims(eager, lease)
         results, grants = self._report.many([(job, what) for _, job, what in said], claims)
         freed = {
             post

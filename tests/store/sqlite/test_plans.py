@@ -27,6 +27,7 @@ BY_ID = "SEARCH job USING INTEGER PRIMARY KEY (rowid=?)"
 OPEN_HEADS = "SEARCH head USING COVERING INDEX head_open (queue=? AND kind=?"
 IN_LANE = "SEARCH job USING INDEX job_laned (queue=? AND lane=? AND bucket=?"
 GIVEN = ("MATERIALIZE given", "SCAN CONSTANT ROW", "SCAN given")
+LISTED = ("LIST SUBQUERY 1", "SCAN json_each VIRTUAL TABLE INDEX 1:")
 
 HOT = {
     # claiming
@@ -44,9 +45,10 @@ HOT = {
         "CORRELATED SCALAR SUBQUERY 1",
         f"{IN_LANE} AND due_at>?)".replace("job USING", "behind USING COVERING"),
     ],
-    "job": [BY_ID],
-    "start": [BY_ID, "LIST SUBQUERY 1", "SCAN json_each VIRTUAL TABLE INDEX 1:"],
-    "alive": ["SEARCH session USING INTEGER PRIMARY KEY (rowid=?)"],
+    "jobs": [BY_ID, *LISTED],
+    "start_alike": [BY_ID, *LISTED],
+    "start_each": [*GIVEN, BY_ID],
+    "alive": ["SEARCH session USING INTEGER PRIMARY KEY (rowid=?)", *LISTED],
     # committing
     "take_ids": ["SEARCH counter USING PRIMARY KEY (name=?)"],
     "guard": [BY_ID],
@@ -184,7 +186,9 @@ def test_a_hot_statement_goes_by_its_index(name: str, store: SqliteStore) -> Non
     assert plan(writer(store), named_statements()[name]) == HOT[name]
 
 
-@pytest.mark.parametrize("name", [*statements(PACKAGE, "lanes.sql"), "write_use", "drop_use"])
+@pytest.mark.parametrize(
+    "name", [*statements(PACKAGE, "lanes.sql"), "write_use", "drop_use", "start_each"]
+)
 def test_many_rows_are_gone_about_as_one_is(name: str, store: SqliteStore) -> None:
     one = named_statements()[name]
     for_one, for_many = (plan(writer(store), sql) for sql in (one, for_so_many(one, 250)))

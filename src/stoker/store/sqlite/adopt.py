@@ -21,7 +21,7 @@ def adopt_all(tx: Transaction, jobs: Sequence[Job]) -> None:
         for job_id in {job.id, *(holder_of(tx, name) for name in names_held(job))}:
             _drop(tx, job_id)
         policy = tx.policies.stored(tx.connection, job.policy)
-        insert_whole(tx, job.id, job, tx.books.queue(job.queue), policy)
+        insert_whole(tx, [(job.id, job)], tx.books.queue(job.queue), policy)
     ids = [job.id for job in jobs if not partition_of(job.id)]
     tx.connection.execute(_SQL["skip_ids"], (max(ids, default=0),))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby, islice
 from operator import attrgetter
 
@@ -14,8 +14,10 @@ from stoker.kernel.policy import Policy
 from stoker.store import Claim
 from stoker.store.sqlite.entrances import Entrances
 from stoker.store.sqlite.lane_view import SQL
+from stoker.store.sqlite.many import for_all
 from stoker.store.sqlite.rows import (
     ATTEMPT,
+    ID,
     KEY,
     POLICY,
     PROGRESS,
@@ -25,9 +27,12 @@ from stoker.store.sqlite.rows import (
     STATE,
     TOKEN,
     UNTIL,
+    Candidate,
     Row,
 )
 from stoker.store.sqlite.transaction import Transaction
+
+_ID_CHOSEN, _BARE_CHOSEN = map(Candidate._fields.index, ("id", "bare"))
 
 
 def serve_all(tx: Transaction, requests: Sequence[Claim]) -> list[list[Job] | None]:
@@ -39,29 +44,40 @@ def serve_all(tx: Transaction, requests: Sequence[Claim]) -> list[list[Job] | No
     return [grant for run in runs for grant in _serve_run(tx, run)]
 
 
-def _serve_run(tx: Transaction, requests: list[Claim]) -> Iterator[list[Job] | None]:
-    alive = [_alive(tx, request.session) for request in requests]
-    wanted = sum(request.limit for request, lives in zip(requests, alive, strict=True) if lives)
+def _serve_run(tx: Transaction, requests: list[Claim]) -> list[list[Job] | None]:
+    alive = _alive(tx, requests)
+    wanted = sum(request.limit for request in requests if request.session in alive)
     known = (tx.books.known(name) for name in dict.fromkeys(requests[0].queues))
     entrances = Entrances(tx, [book for book in known if book is not None], wanted)
-    chosen = iter(entrances.chosen())
-    for request, lives in zip(requests, alive, strict=True):
-        yield _started(tx, request, islice(chosen, request.limit)) if lives else None
+    rows = entrances.chosen()
+    chosen, whole = iter(rows), _whole_rows(tx, rows)
+    grants: list[list[Job] | None] = []
+    for request in requests:
+        own = islice(chosen, request.limit) if request.session in alive else None
+        grants.append(None if own is None else _Starter(tx, request, whole).start(own))
+    _start(tx, [job for grant in grants for job in grant or ()])
     entrances.close()
+    return grants
 
 
-def _started(tx: Transaction, request: Claim, rows: Iterable[Row]) -> list[Job]:
-    starter = _Starter(tx, request)
-    started = [starter.start(row) for row in rows]
-    if started:
-        _start(tx, request, started)
-    return started
+def _alive(tx: Transaction, requests: list[Claim]) -> set[int | None]:
+    """The sessions that live; who claims without one needs none."""
+    named = {request.session for request in requests}
+    if named == {None}:
+        return {None}
+    rows = tx.connection.execute(SQL["alive"], (_listed(named - {None}), tx.now))
+    return {None, *(session for (session,) in rows)}
 
 
-def _alive(tx: Transaction, session: int | None) -> bool:
-    if session is None:
-        return True
-    return tx.connection.execute(SQL["alive"], (session, tx.now)).get is not None
+def _whole_rows(tx: Transaction, rows: Sequence[Row]) -> dict[int, Row]:
+    """All that is known of those that are not bare, by their ids."""
+    ids = [row[_ID_CHOSEN] for row in rows if not row[_BARE_CHOSEN]]
+    found = tx.connection.execute(SQL["jobs"], (_listed(ids),)) if ids else ()
+    return {row[ID]: row for row in found}
+
+
+def _listed(numbers: Iterable[int | None]) -> str:
+    return msgspec.json.encode(list(numbers)).decode()
 
 
 class _Starter:
@@ -71,17 +87,22 @@ class _Starter:
     job started so, without anything else, also tells what a bare one is like afterwards.
     """
 
-    def __init__(self, tx: Transaction, request: Claim) -> None:
+    def __init__(self, tx: Transaction, request: Claim, whole: dict[int, Row]) -> None:
         self._tx = tx
         self._request = request
+        self._whole = whole
         self._samples: dict[Policy, Job] = {}
         self._bare: dict[tuple[int, int | str | None], tuple[str, Policy, Row]] = {}
 
-    def start(self, row: Row) -> Job:
+    def start(self, rows: Iterable[Row]) -> list[Job]:
+        """The jobs of these rows, as they are when the claim has started them."""
+        return [self._started(row) for row in rows]
+
+    def _started(self, row: Row) -> Job:
         job_id, rank, due_at, name, key, weight, *others = row
         queue, payload, form, stored, created, scheduled, bare, *_ = others
         if not bare:
-            return self._start_whole(self._tx.connection.execute(SQL["job"], (job_id,)).get)
+            return self._start_whole(self._whole[job_id])
         common = self._bare.get((queue, stored))
         if common is None:
             common = self._bare[queue, stored] = self._in_common(queue, stored)
@@ -122,9 +143,14 @@ class _Starter:
         return sample
 
 
-def _start(tx: Transaction, request: Claim, started: list[Job]) -> None:
-    for (session, until), run in groupby(started, key=attrgetter("session", "until")):
-        ids = msgspec.json.encode([job.id for job in run]).decode()
-        tx.connection.execute(SQL["start"], (request.token, session, until, tx.now, ids))
+def _start(tx: Transaction, started: list[Job]) -> None:
+    alone: list[Row] = []
+    for lease, run in groupby(started, key=attrgetter("token", "session", "until")):
+        ids = [job.id for job in run]
+        if len(ids) == 1:
+            alone.append((*ids, *lease, tx.now))
+        else:
+            tx.connection.execute(SQL["start_alike"], (*lease, tx.now, _listed(ids)))
+    for_all(tx.connection, SQL["start_each"], alone)
     for _, alike in groupby(started, key=attrgetter("queue")):
         tx.books.start(list(alike))

@@ -19,7 +19,7 @@ from stoker.kernel.change import Change, Copies, NoteWrite, Tally, Touch, Write,
 from stoker.kernel.job import LIVE, QUEUED, RUNNING, WAITING, Job, load
 from stoker.store import OK, Receipt
 from stoker.store.files import statements
-from stoker.store.sqlite.many import in_steps
+from stoker.store.sqlite.many import for_all, in_steps
 from stoker.store.sqlite.queue_book import QueueBook
 from stoker.store.sqlite.rows import (
     COLUMNS,
@@ -273,12 +273,14 @@ def _insert(tx: Transaction, jobs: Sequence[Job]) -> range:
         book = tx.books.queue(name)
         stored = tx.policies.stored(tx.connection, policy)
         bare: list[Row] = []
+        whole: list[tuple[int, Job]] = []
         for job, job_id in zip(run, next_id, strict=False):
             row = bare_row(job, job_id, book.id, stored, book.settings)
             if row is None:
-                insert_whole(tx, job_id, job, book, stored)
+                whole.append((job_id, job))
             else:
                 bare.append(row)
+        insert_whole(tx, whole, book, stored)
         _insert_bare(tx, book, bare)
     return ids
 
@@ -318,13 +320,15 @@ def _join_lanes(tx: Transaction, book: QueueBook, rows: list[Row]) -> None:
 
 
 def insert_whole(
-    tx: Transaction, job_id: int, job: Job, book: QueueBook, policy: int | str | None
+    tx: Transaction, jobs: Sequence[tuple[int, Job]], book: QueueBook, policy: int | str | None
 ) -> None:
-    """Take in one job of any kind and in any state."""
-    tx.connection.execute(INSERT_WHOLE, whole_row(job, job_id, book.id, policy, book.settings))
-    tx.books.enter(job)
-    if len(job.payload) > INLINE_BYTES:
-        tx.connection.execute(_SQL["put_body"], (job_id, job.payload))
+    """Take in jobs of one queue, of any kind and in any state, under these ids."""
+    rows = [whole_row(job, job_id, book.id, policy, book.settings) for job_id, job in jobs]
+    for_all(tx.connection, INSERT_WHOLE, rows)
+    for job_id, job in jobs:
+        tx.books.enter(job)
+        if len(job.payload) > INLINE_BYTES:
+            tx.connection.execute(_SQL["put_body"], (job_id, job.payload))
 
 
 def _write(tx: Transaction, write: Write) -> None:

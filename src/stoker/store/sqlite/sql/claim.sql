@@ -1,7 +1,7 @@
 -- Statements of the claimer: walking queues in their order, and taking what was chosen.
 
 -- name: alive
-SELECT 1 FROM session WHERE id = ? AND expires_at > ?
+SELECT id FROM session WHERE id IN (SELECT value FROM json_each(?)) AND expires_at > ?
 
 -- name: next_bucket
 SELECT bucket FROM job
@@ -44,11 +44,17 @@ LEFT JOIN job AS next ON next.id = (
 WHERE head.queue = ?1 AND kind = ?2 AND shut = 0 AND head.bucket = ?3 AND head.due_at <= ?4
 ORDER BY turn, head.due_at, head.second, head.job
 
--- name: job
+-- name: jobs
 -- COLUMNS
-FROM job WHERE id = ?
+FROM job WHERE id IN (SELECT value FROM json_each(?))
 
--- name: start
+-- name: start_alike
 UPDATE job SET state = 1, token = ?1, session = ?2, until = ?3, started_at = ?4,
     attempt = attempt + 1, revision = revision + 1, progress = 0.0, bare = 0
 WHERE id IN (SELECT value FROM json_each(?5))
+
+-- name: start_each
+WITH given (job, token, session, until, now) AS (VALUES (?, ?, ?, ?, ?))
+UPDATE job SET state = 1, token = given.token, session = given.session, until = given.until,
+    started_at = now, attempt = attempt + 1, revision = revision + 1, progress = 0.0, bare = 0
+FROM given WHERE id = given.job
