@@ -38,7 +38,7 @@ logger = logging.getLogger("stoker.worker")
 
 _AHEAD_SECONDS = 0.03
 _PACE_SECONDS = 0.002
-_MOST_AHEAD = 500
+_MOST_AHEAD = 1000
 _MOST_IN_HAND = 2000
 _LONGEST_SLEEP = 5.0
 _BREATH_SECONDS = 0.001
