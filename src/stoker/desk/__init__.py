@@ -72,7 +72,7 @@ class Desk:
         self.push = Push(self.clerk)
         self.announced = Announced(self.clerk)
         self.schedules = Schedules(self.clerk)
-        self.limits = Limits(self.clerk, self.control)
+        self.limits = Limits(self.clerk, self.control.settings)
         self.throttling = Throttling(self.clerk, self.dispatch)
         self.pacing = Pacing(self.clerk)
         self.flows = Flows(self.clerk)

@@ -9,7 +9,8 @@ import msgspec
 
 from stoker.desk.clerk import Clerk, Decision, Result
 from stoker.desk.replies import Replies, Reply
-from stoker.errors import BadInput, Refused
+from stoker.desk.settings import Settings
+from stoker.errors import Refused
 from stoker.kernel import control
 from stoker.kernel.change import Change
 from stoker.kernel.job import Job
@@ -22,6 +23,7 @@ class Control:
     def __init__(self, clerk: Clerk) -> None:
         self._clerk = clerk
         self._replies = Replies(clerk)
+        self.settings = Settings(clerk)
 
     def cancel(self, job_id: int) -> Job:
         """Cancel a job that has not started; ask a running one to stop."""
@@ -77,31 +79,12 @@ class Control:
 
     def configure(self, queue: str, settings: QueueSettings) -> None:
         """Give a queue its settings, in force at once and for everybody."""
-        if settings.within is not None:
-            self._check_outer(queue, settings.within)
-        self._clerk.transact([Change(queues=((queue, settings),))])
-        self._clerk.forget_settings(queue)
-
-    def _check_outer(self, queue: str, outer: str) -> None:
-        """Queues are within others one deep, so that a claim has two entrances to pass at most."""
-        if outer == queue:
-            raise BadInput(f"the queue {queue!r} cannot be within itself; name another one")
-        around = {view.name: view.settings.within for view in self._clerk.store.survey()}
-        if around.get(outer) is not None:
-            raise BadInput(
-                f"{outer!r} is within {around[outer]!r} itself, and only one level counts; put "
-                f"{queue!r} within {around[outer]!r}"
-            )
-        inner = [name for name, within in around.items() if within == queue]
-        if inner:
-            raise BadInput(
-                f"{inner[0]!r} is within {queue!r}, and only one level counts; put {inner[0]!r} "
-                f"within {outer!r} first"
-            )
+        self.settings.change(queue, lambda _: settings)
 
     def adjust(self, queue: str, **changes: Any) -> QueueSettings:
-        """Change some of a queue's settings and keep the rest."""
-        self._clerk.forget_settings(queue)
-        settings = msgspec.structs.replace(self._clerk.settings(queue), **changes)
-        self.configure(queue, settings)
-        return settings
+        """Change some of a queue's settings and keep the rest; gives what they are then."""
+        if not changes:
+            return self.settings.of(queue)
+        return self.settings.change(
+            queue, lambda before: msgspec.structs.replace(before, **changes)
+        )

@@ -12,14 +12,12 @@ from collections.abc import Mapping
 import msgspec
 
 from stoker.desk.clerk import Clerk
-from stoker.desk.control import Control
-from stoker.errors import Contended
+from stoker.desk.settings import Settings
 from stoker.kernel.change import Change, NoteWrite
 from stoker.kernel.queue import QueueSettings
 from stoker.kernel.rate import Rate
 
 _DECLARED = "task-limits:"
-_ROUNDS = 20
 
 
 class TaskLimits(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -36,41 +34,35 @@ _REGISTER = msgspec.json.Decoder(dict[str, TaskLimits])
 class Limits:
     """Brings what is declared into the settings of queues."""
 
-    def __init__(self, clerk: Clerk, control: Control) -> None:
+    def __init__(self, clerk: Clerk, settings: Settings) -> None:
         self._clerk = clerk
-        self._control = control
+        self._settings = settings
 
     def ensure(self, queue: str, wanted: Mapping[str, TaskLimits]) -> list[str]:
         """Set the limits of a queue's tasks that are not declared as they were; returns whose."""
-        for _ in range(_ROUNDS):
-            told, revision = self._told(queue)
-            news = {
-                task: limits
-                for task, limits in wanted.items()
-                if told.get(task, NO_LIMITS) != limits
-            }
-            if not news:
-                return []
+        if not self._news(queue, wanted):
+            return []
+        with self._settings.alone():
+            news = self._news(queue, wanted)
             # First the settings: whoever dies now leaves a note that lets it be done again.
-            self._set(queue, news)
-            if self._tell(queue, {**told, **news}, revision):
-                return sorted(news)
-        raise Contended(f"the limits of tasks in the queue {queue!r} keep changing; try again")
+            self._settings.change_alone(queue, lambda before: _with(before, news))
+            self._tell(queue, {**self._told(queue), **news})
+        return sorted(news)
 
-    def _set(self, queue: str, news: Mapping[str, TaskLimits]) -> None:
-        self._clerk.forget_settings(queue)
-        settings = _with(self._clerk.settings(queue), news)
-        self._control.adjust(queue, tasks=settings.tasks, task_rates=settings.task_rates)
+    def _news(self, queue: str, wanted: Mapping[str, TaskLimits]) -> dict[str, TaskLimits]:
+        told = self._told(queue)
+        return {
+            task: limits for task, limits in wanted.items() if told.get(task, NO_LIMITS) != limits
+        }
 
-    def _told(self, queue: str) -> tuple[dict[str, TaskLimits], int]:
+    def _told(self, queue: str) -> dict[str, TaskLimits]:
         note = self._clerk.store.notes([_DECLARED + queue]).get(_DECLARED + queue)
-        return ({}, 0) if note is None else (_REGISTER.decode(note.value), note.revision)
+        return {} if note is None else _REGISTER.decode(note.value)
 
-    def _tell(self, queue: str, told: Mapping[str, TaskLimits], revision: int) -> bool:
+    def _tell(self, queue: str, told: Mapping[str, TaskLimits]) -> None:
         kept = {task: limits for task, limits in told.items() if limits != NO_LIMITS}
         value = msgspec.json.encode(kept) if kept else None
-        note = NoteWrite(_DECLARED + queue, value, expect=revision)
-        return self._clerk.transact([Change(notes=(note,))]).receipts[0].ok
+        self._clerk.transact([Change(notes=(NoteWrite(_DECLARED + queue, value),))])
 
 
 def _with(settings: QueueSettings, news: Mapping[str, TaskLimits]) -> QueueSettings:

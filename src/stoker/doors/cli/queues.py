@@ -17,7 +17,6 @@ from stoker.doors.cli.words import jobs_text, read_states
 from stoker.doors.forms import queue_form
 from stoker.errors import NotFound
 from stoker.kernel.job import WHOLE_WEIGHT, State
-from stoker.kernel.queue import DEFAULTS
 from stoker.store import Filter, QueueView
 
 COLUMNS = (
@@ -193,9 +192,7 @@ def set_queue(here: Place, *, queue: str, settings: tuple[str, ...]) -> None:
 
     A limit is taken away with none: capacity=none, keys.KEY=none, and keys=none for all keys.
     """
-    views = here.desk.store.survey([queue])
-    now = changed(views[0].settings if views else DEFAULTS, settings)
-    here.desk.control.configure(queue, now)
+    now = here.desk.control.settings.change(queue, lambda before: changed(before, settings))
     click.echo(f"{queue}: {settings_text(now) or 'as usual'}")
 
 

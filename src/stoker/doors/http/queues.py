@@ -18,7 +18,7 @@ from stoker.doors.http.register import Scope
 from stoker.errors import NotFound
 from stoker.fleet.autoscale import late_seconds, measure
 from stoker.kernel.job import Job, State
-from stoker.kernel.queue import DEFAULTS, QueueSettings
+from stoker.kernel.queue import DEFAULTS
 from stoker.store import Filter, QueueView, Store
 
 _PAGE = 500
@@ -108,20 +108,20 @@ async def change_queue(call: Call) -> Answer:
 
 
 def _change(call: Call) -> None:
-    views = call.office.desk.store.survey([call.path["name"]])
-    _set(call, views[0].settings if views else DEFAULTS)
+    wish: QueueChange = call.body
+    call.office.desk.control.settings.change(call.path["name"], wish.read)
 
 
 async def set_queue(call: Call) -> Answer:
     """Give a queue exactly these settings."""
-    await call.office.run(_set, call, DEFAULTS)
+    await call.office.run(_set, call)
     call.office.observer.nudge()
     return await get_queue(call)
 
 
-def _set(call: Call, before: QueueSettings) -> None:
+def _set(call: Call) -> None:
     wish: QueueChange = call.body
-    call.office.desk.control.configure(call.path["name"], wish.read(before))
+    call.office.desk.control.configure(call.path["name"], wish.read(DEFAULTS))
 
 
 async def purge(call: Call) -> Answer:
