@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import cast
@@ -114,3 +115,34 @@ def test_every_job_is_done_once_whatever_is_lost(app: Stoker, hire: Hire, *, syn
         until(lambda: worker.finished >= number)  # noqa: B023 - it is asked at once
         assert {job.state for job in jobs} == {State.FINISHED}
     assert ran == Counter(range(number))
+
+
+class SlowStore(TroubledStore):
+    """Serves two calls at a time, and takes a while for each; notes who asked for how much."""
+
+    abreast = 2
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.asked: dict[str, list[int]] = {}
+
+    def transact(self, changes: Sequence[Change], claims: Sequence[Claim] = ()) -> Answer:
+        for claim in claims:
+            self.asked.setdefault(threading.current_thread().name, []).append(claim.limit)
+        time.sleep(0.005)
+        return super().transact(changes, claims)
+
+
+def test_under_load_both_boats_carry_their_share(app: Stoker, hire: Hire) -> None:
+    store = SlowStore(app.desk.store)
+    app.sit_at(Desk(cast("Store", store)))
+
+    @app.task(name="work")
+    async def work() -> None: ...
+
+    app.enqueue_many([work.call() for _ in range(10 * JOBS)])
+    worker = hire(chores=False)
+    until(lambda: worker.finished == 10 * JOBS)
+    shares = sorted(sum(limits) for limits in store.asked.values())
+    assert len(shares) == 2
+    assert shares[0] > sum(shares) / 4

@@ -40,10 +40,13 @@ _AHEAD_SECONDS = 0.03
 _PACE_SECONDS = 0.002
 _MOST_AHEAD = 1000
 _MOST_IN_HAND = 2000
+_MOST_AT_ONCE = 1000
 _LONGEST_SLEEP = 5.0
 _BREATH_SECONDS = 0.001
 """After a trip that brought less than there was room for: the handlers it was for begin the sooner,
 and whatever they are done with until then goes along with the next one."""
+_MOST_BREATHS = 10
+"""So long the tender waits for something to carry."""
 _TROUBLE_PAUSES = (0.05, 0.2, 1.0, 2.0, 5.0)
 
 
@@ -210,11 +213,20 @@ class Ferry:
 
     def _second_trip(self) -> bool:
         try:
-            return self._carry().full
+            return self._is_worth_a_trip() and self._carry().full
         except Exception:  # noqa: BLE001 - the ferry meets with the same trouble, and tells of it
             self._missed = True
             self.wake()
             return False
+
+    def _is_worth_a_trip(self) -> bool:
+        """Wait a little until half of what is in hand is done. Who went before would bring next to
+        nothing, and who went home would leave the ferry to do it all."""
+        for _ in range(_MOST_BREATHS):
+            if self._stopping or 2 * len(self._outbox) >= len(self.in_hand):
+                return True
+            time.sleep(_BREATH_SECONDS)
+        return False
 
     def _carry(self) -> _Brought:
         """Take all outcomes there, and hand out what comes back."""
@@ -250,7 +262,10 @@ class Ferry:
         if not self.accepting or self._stopping:
             return 0
         wanted = self._concurrency + self._pace.ahead()
-        return max(0, min(wanted - len(self.in_hand) - self._awaited - kept, 1000))
+        # Where two go each may ask for half, lest there is nothing left for the other.
+        share = wanted if self._tender is None else max(self._concurrency, wanted // 2)
+        left = wanted - len(self.in_hand) - self._awaited - kept
+        return max(0, min(left, share, _MOST_AT_ONCE))
 
     def _free(self) -> int:
         """How many jobs more could run at once."""
