@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -25,8 +26,8 @@ def test_two_who_change_different_settings_at_once_both_have_their_way(desk: Des
     others = Desk(desk.store)
     for n in range(1, ROUNDS):
         side_by_side(
-            lambda n=n: desk.control.adjust("q", capacity=n),
-            lambda n=n: others.control.adjust("q", key_capacity=n),
+            partial(desk.control.adjust, "q", capacity=n),
+            partial(others.control.adjust, "q", key_capacity=n),
         )
         assert desk.control.adjust("q") == QueueSettings(capacity=n, key_capacity=n)
 
@@ -35,9 +36,9 @@ def test_limits_of_tasks_that_are_declared_at_once_are_all_set(desk: Desk) -> No
     others = Desk(desk.store)
     for n in range(1, ROUNDS):
         side_by_side(
-            lambda n=n: desk.limits.ensure("q", {"resize": TaskLimits(n)}),
-            lambda n=n: others.limits.ensure("q", {"crop": TaskLimits(n)}),
-            lambda n=n: others.control.adjust("q", capacity=n),
+            partial(desk.limits.ensure, "q", {"resize": TaskLimits(n)}),
+            partial(others.limits.ensure, "q", {"crop": TaskLimits(n)}),
+            partial(others.control.adjust, "q", capacity=n),
         )
         assert desk.control.adjust("q").tasks == {"resize": n, "crop": n}
         assert desk.control.adjust("q").capacity == n
