@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from stoker.desk import Desk
+from stoker.doors.cli.words import iso
 from stoker.kernel.job import Job
 from stoker.kernel.queue import QueueSettings, Retention
 from tests.engines import VirtualClock
@@ -272,6 +273,19 @@ def test_a_job_can_be_edited(api: Api, clock: VirtualClock) -> None:
     assert job["due_at"] > api.job(job_id)["created_at"]
     assert api.job(job_id) == job
     assert api.ask("PATCH", f"/v1/jobs/{job_id}", {"format": "text"}).status == 400
+
+
+def test_a_schedule_with_another_repeat_and_time_goes_on_from_there(
+    api: Api, clock: VirtualClock
+) -> None:
+    job_id = api.put(policy={"repeat": "every 7d"})
+    clock.pass_(60)
+    wish = {"policy": {"repeat": "every 1h"}, "delay": 3600}
+    api.done("PATCH", f"/v1/jobs/{job_id}", wish)
+    clock.pass_(3600)
+    (job,) = api.take()
+    api.say(job, "finish")
+    assert api.job(job_id)["due_at"] == iso(clock() + 3_600_000_000)
 
 
 def test_an_edit_with_if_match_meets_the_job_that_was_seen_or_nothing(api: Api) -> None:

@@ -161,6 +161,23 @@ def test_a_queued_job_with_another_time_or_policy_stays_queued(
     assert control.edit(job, changes) == Change(writes=(Write(job, changes | seat),))
 
 
+@pytest.mark.parametrize(
+    ("changes", "scheduled"),
+    [
+        ({"policy": Policy(repeat="every 1h"), "due_at": NOW + 5}, {"scheduled_at": NOW + 5}),
+        ({"policy": Policy(repeat="every 7d", timeout=9), "due_at": NOW + 5}, {}),
+        ({"policy": Policy(repeat="every 1h")}, {}),
+        ({"due_at": NOW + 5}, {}),
+    ],
+)
+def test_another_repeat_with_a_time_of_its_own_counts_from_that_time(
+    changes: dict[str, Any], scheduled: dict[str, int]
+) -> None:
+    job = job_in(State.QUEUED, policy=Policy(repeat="every 7d"))
+    (write,) = control.edit(job, changes).writes
+    assert {name: at for name, at in write.set.items() if name == "scheduled_at"} == scheduled
+
+
 def test_a_queued_job_that_is_to_overlap_becomes_a_schedule_and_back_again() -> None:
     ticking, plain = Policy(repeat=OVERLAPPING), Policy()
     job = job_in(State.QUEUED)

@@ -80,7 +80,11 @@ def revive(job: Job, *, now: int) -> Change:
 
 
 def edit(job: Job, changes: dict[str, Any]) -> Change:
-    """Change what a job is about; its payload at any time, its place only while it waits."""
+    """Change what a job is about; its payload at any time, its place only while it waits.
+
+    Another repeat that comes with a time of its own counts from that time on, and not from the
+    run that the old one had meant.
+    """
     unknown = changes.keys() - EDITABLE
     if unknown:
         raise BadInput(
@@ -97,6 +101,8 @@ def edit(job: Job, changes: dict[str, Any]) -> Change:
     if changes.keys() & {"policy", "due_at"} and _takes_a_seat(job):
         policy, due_at = changes.get("policy", job.policy), changes.get("due_at", job.due_at)
         fields |= _seat(policy, due_at)
+        if "due_at" in changes and policy.repeat != job.policy.repeat:
+            fields["scheduled_at"] = due_at
     lifecycle.check("edit", job, fields.get("state", job.state))
     return Change(writes=(Write(job, fields),))
 
