@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from stoker import Job, State, Stoker
-from stoker.desk.schedules import Schedules
+from stoker import Job, State, Stoker, failure_of, fixed
 from stoker.errors import BadInput
 from stoker.testing import Harness
+from tests.worker.waiting import until
 
 MINUTE = 60_000_000
 
@@ -18,11 +19,16 @@ def poll() -> None:
     """Look whether there is anything new."""
 
 
-def deploy(stoker: Harness, repeat: str | None = "every 10m", **options: Any) -> Stoker:
+def deploy(
+    stoker: Harness,
+    repeat: str | None = "every 10m",
+    function: Callable[[], None] = poll,
+    **options: Any,
+) -> Stoker:
     """The app anew, as after a deployment, on the same store."""
     app = Stoker("memory:")
     app.sit_at(stoker.app.desk)
-    app.task(name="poll", repeat=repeat, **options)(poll)
+    app.task(name="poll", repeat=repeat, **options)(function)
     stoker.app = app
     return app
 
@@ -68,15 +74,31 @@ def test_a_schedule_with_overlapping_runs_makes_a_job_for_each(stoker: Harness) 
     assert [job.waits_for for job in stoker.jobs(State.WAITING)] == ["tick"]
 
 
-def test_a_changed_repeat_sets_the_schedule_anew(stoker: Harness) -> None:
-    deploy(stoker, "every 10m").ensure_schedules()
+@pytest.mark.parametrize(
+    ("before", "after", "time", "moments"),
+    [
+        ("every 10m", "every 1h", "3h", ["01 01:35", "01 02:35", "01 03:35"]),
+        ("every 10m", "every 1d", "50h", ["02 00:35", "03 00:35"]),
+        ("every 1h", "every 10m", "30m", ["01 00:45", "01 00:55", "01 01:05"]),
+        ("every 7d", "cron 0 * * * *", "2h", ["01 01:00", "01 02:00"]),
+        ("cron 0 * * * *", "every 1d", "50h", ["02 00:35", "03 00:35"]),
+        ("every 10m", "FINISHED, +1 DAY", "50h", ["01 00:35", "02 00:35", "03 00:35"]),
+        ("every 7d", "SCHEDULED, +1 HOUR", "2h", ["01 00:35", "01 01:35", "01 02:35"]),
+        ("every 7d", "every 1h; overlap=allow", "2h", ["01 01:35", "01 02:35"]),
+        ("every 7d; overlap=allow", "every 1h", "2h", ["01 01:35", "01 02:35"]),
+    ],
+)
+def test_a_changed_repeat_sets_the_schedule_anew(
+    stoker: Harness, before: str, after: str, time: str, moments: list[str]
+) -> None:
+    ran: list[str] = []
+    deploy(stoker, before).ensure_schedules()
     first = only(stoker)
-    stoker.clock.advance("5m")
-    deploy(stoker, "every 1h").ensure_schedules()
-    job = only(stoker)
-    assert (job.id, job.policy.repeat) == (first.id, "every 1h")
-    assert job.due_at == stoker.clock() + 60 * MINUTE
-    assert stoker.run_for("3h") == 3
+    stoker.run_for("35m")
+    deploy(stoker, after, lambda: ran.append(f"{stoker.clock.now:%d %H:%M}")).ensure_schedules()
+    assert (only(stoker).id, only(stoker).policy.repeat) == (first.id, after)
+    stoker.run_for(time)
+    assert ran == moments
 
 
 def test_a_schedule_may_become_one_with_overlapping_runs_and_back(stoker: Harness) -> None:
@@ -107,12 +129,57 @@ def test_a_run_that_goes_on_takes_the_new_repeat_at_its_end(stoker: Harness) -> 
     assert (done.state, done.due_at) == (State.QUEUED, stoker.clock() + 60 * MINUTE)
 
 
-def test_a_paused_schedule_is_left_alone(stoker: Harness) -> None:
-    app = deploy(stoker)
-    app.ensure_schedules()
-    Schedules(app.desk.clerk).pause("poll")
-    assert deploy(stoker, "every 1h").ensure_schedules() == []
+def test_a_run_that_is_to_be_tried_again_keeps_its_time_though_the_repeat_changed(
+    stoker: Harness,
+) -> None:
+    deploy(stoker, "every 10m", retry=fixed("1m")).ensure_schedules()
+    stoker.clock.advance("10m")
+    (run,) = stoker.app.desk.dispatch.claim(["default"])
+    again = stoker.app.desk.report.fail(run, failure_of(OSError("no line")))
+    deploy(stoker, "every 1d", retry=fixed("1m")).ensure_schedules()
+    assert (only(stoker).due_at, only(stoker).policy.repeat) == (again.due_at, "every 1d")
+
+
+def test_a_paused_schedule_stays_paused_and_goes_on_as_the_code_says_by_then(
+    stoker: Harness,
+) -> None:
+    deploy(stoker).ensure_schedules()
+    stoker.app.desk.schedules.pause("poll")
+    app = deploy(stoker, "every 1h", queue="reports")
+    assert app.ensure_schedules() == []
     assert stoker.run_for("3h") == 0
+    job = app.desk.schedules.resume("poll").job
+    assert (job.queue, job.policy.repeat) == ("reports", "every 1h")
+    assert job.due_at == stoker.clock() + 60 * MINUTE
+
+
+@pytest.mark.parametrize("repeat", ["every 10m", "every 10m; overlap=allow"])
+def test_a_schedule_moves_to_the_queue_its_task_has_now(stoker: Harness, repeat: str) -> None:
+    deploy(stoker, repeat).ensure_schedules()
+    before = only(stoker)
+    stoker.clock.advance("5m")
+    deploy(stoker, repeat, queue="reports").ensure_schedules()
+    after = only(stoker)
+    assert (after.id, after.queue, after.due_at) == (before.id, "reports", before.due_at)
+    assert stoker.run_for("5m") == 1
+    assert {job.queue for job in stoker.jobs()} == {"reports"}
+
+
+def test_a_schedule_whose_run_goes_on_is_moved_by_the_worker_when_that_is_over(
+    stoker: Harness,
+) -> None:
+    deploy(stoker).ensure_schedules()
+    stoker.clock.advance("10m")
+    (run,) = stoker.app.desk.dispatch.claim(["default"])
+    worker = deploy(stoker, queue="reports").worker(ttl=1)
+    assert only(stoker).queue == "default"
+    worker.start()
+    try:
+        stoker.app.desk.report.finish(run)
+        until(lambda: only(stoker).queue == "reports")
+    finally:
+        worker.stop()
+    assert stoker.run_for("10m") == 1
 
 
 def test_a_schedule_that_was_cancelled_is_brought_back(stoker: Harness) -> None:

@@ -18,21 +18,19 @@ from stoker.client.handle import JobHandle
 from stoker.client.task import Call, Task, payloads_of, task_name
 from stoker.desk import Desk, Placement, Twin
 from stoker.desk.limits import NO_LIMITS, TaskLimits
-from stoker.desk.schedules import SCHEDULE_PREFIX
+from stoker.desk.schedules import SCHEDULE_PREFIX, Schedule
 from stoker.desk.throttle import Throttler
 from stoker.errors import BadInput
 from stoker.kernel.duration import micros
-from stoker.kernel.job import Job, State
+from stoker.kernel.job import Job
 from stoker.kernel.pacing import Pace
 from stoker.kernel.policy import OnLost, Policy
 from stoker.kernel.queue import QueueSettings
 from stoker.kernel.queue_forms import read_setting, read_settings
 from stoker.kernel.rate import Rate
-from stoker.kernel.repeat import first_due, parse_repeat
 from stoker.kernel.retry import Custom, Never, RetryPolicy
 from stoker.kernel.retry_forms import parse_retry
 from stoker.kernel.window import Windows, parse_windows
-from stoker.store import Filter
 from stoker.store.open import DEFAULT_STORE, open_store
 from stoker.worker.context import Context
 from stoker.worker.performing import Middleware
@@ -87,6 +85,7 @@ class Stoker:
         self._tasks: dict[str, Task[..., Any]] = {}
         self._limits: dict[str, TaskLimits] = {}
         self.throttlers: dict[str, Throttler] = {}
+        self._astray: list[Definition] = []
 
     @property
     def desk(self) -> Desk:
@@ -275,13 +274,13 @@ class Stoker:
     # -- schedules and workers -------------------------------------------------------------
 
     def ensure_schedules(self) -> list[str]:
-        """Bring the schedules of all repeating tasks into being, and up to date."""
+        """Bring the schedules of all repeating tasks into being, and up to date; returns those
+        that are not paused."""
         repeating = [task for task in self.tasks if task.policy.repeat is not None]
-        paused = self.desk.schedules.paused()
-        wanted = [task for task in repeating if task.name not in paused]
-        for task in wanted:
-            self._ensure_schedule(task)
-        return [task.name for task in wanted]
+        there = [self._ensure_schedule(task) for task in repeating]
+        pairs = list(zip(repeating, there, strict=True))
+        self._astray = [task for task, schedule in pairs if _is_astray(schedule, task)]
+        return [task.name for task, schedule in pairs if not schedule.paused]
 
     def ensure_limits(self) -> list[str]:
         """Bring the limits that tasks declare into the settings of their queues; returns those
@@ -301,29 +300,28 @@ class Stoker:
             self.desk.control.adjust(queue, throttled=True)
         return unmarked
 
-    def _ensure_schedule(self, task: Definition) -> None:
-        unique_key = SCHEDULE_PREFIX + task.name
-        live = (State.QUEUED, State.RUNNING, State.WAITING)
-        for there in self.desk.store.find(Filter(states=live, unique_key=unique_key, limit=1)):
-            if there.policy != task.policy:
-                self._reset_schedule(there, task)
-            return
+    def _ensure_schedule(self, task: Definition) -> Schedule:
+        there = self._redefine_schedule(task)
+        if there is not None:
+            return there
         try:
             payload = task.codec.encode((), {})
         except BadInput as error:
             raise BadInput(
                 f"the task {task.name!r} repeats, so its parameters need defaults: {error}"
             ) from error
+        unique_key = SCHEDULE_PREFIX + task.name
         job = Job(task.queue, task.name, payload, policy=task.policy, unique_key=unique_key)
         self.desk.intake.enqueue(job, twin=Twin.RETURN)
+        return Schedule(task.name, job)
 
-    def _reset_schedule(self, there: Job, task: Definition) -> None:
-        changes: dict[str, Any] = {"policy": task.policy}
-        assert task.policy.repeat is not None
-        if there.policy.repeat != task.policy.repeat and there.state is not State.RUNNING:
-            repeat = parse_repeat(task.policy.repeat)
-            changes["due_at"] = first_due(repeat, now=self.desk.store.now())
-        self.desk.control.edit(there.id, changes)
+    def _redefine_schedule(self, task: Definition) -> Schedule | None:
+        return self.desk.schedules.redefine(task.name, queue=task.queue, policy=task.policy)
+
+    def _fetch_schedules(self) -> None:
+        """Bring those to their queues whose runs stood in the way before."""
+        there = [(task, self._redefine_schedule(task)) for task in self._astray]
+        self._astray = [task for task, schedule in there if _is_astray(schedule, task)]
 
     def worker(
         self,
@@ -343,7 +341,9 @@ class Stoker:
         self.ensure_schedules()
         self.ensure_limits()
         self.ensure_throttlers()
-        return Worker(self.desk, self.tasks, settings, self.middleware, self.throttlers)
+        worker = Worker(self.desk, self.tasks, settings, self.middleware, self.throttlers)
+        worker.on_round = self._fetch_schedules
+        return worker
 
     def close(self) -> None:
         """Let go of the store."""
@@ -357,6 +357,11 @@ def _jobs(calls: Sequence[Call]) -> tuple[list[Job], Twin]:
     if len({call.task.if_exists for call in calls}) > 1:
         raise BadInput("all calls of one enqueue_many must have the same if_exists")
     return [call.job for call in calls], calls[0].task.if_exists
+
+
+def _is_astray(schedule: Schedule | None, task: Definition) -> bool:
+    """Is it still in another queue, because a run of it is going on there?"""
+    return schedule is not None and not schedule.paused and schedule.job.queue != task.queue
 
 
 def _check_function(function: object) -> None:

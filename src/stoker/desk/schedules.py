@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
@@ -17,6 +18,7 @@ from stoker.errors import Contended, NotFound
 from stoker.kernel import control
 from stoker.kernel.change import Change, Note, NoteWrite
 from stoker.kernel.job import WAITS_FOR_TICK, Job, State, afresh
+from stoker.kernel.policy import Policy
 from stoker.kernel.repeat import first_due, next_due, parse_repeat, preview
 from stoker.kernel.rules import fitted
 from stoker.store import Filter
@@ -134,6 +136,38 @@ class Schedules:
             schedule = self.get(schedule.name)
         raise Contended(f"the schedule {name!r} keeps changing; try again")
 
+    def redefine(self, name: str, *, queue: str, policy: Policy) -> Schedule | None:
+        """Let the schedule of a task be as its code says by now; None: there is none.
+
+        A paused one stays paused. One whose run is going on takes the new repeat at its end, and
+        stays in its old queue until then: whoever wants it elsewhere has to ask again.
+        """
+        for _ in range(_ROUNDS):
+            kept = self.paused().get(name)
+            if kept is None:
+                return self._redefine_live(name, queue, policy)
+            wanted = _REPLACE(kept, queue=queue, policy=policy)
+            put = self._put(name, wanted)
+            if wanted == kept or self._clerk.transact([put]).receipts[0].ok:
+                return Schedule(name, wanted, paused=True)
+        raise Contended(f"the schedule {name!r} keeps changing; try again")
+
+    def _redefine_live(self, name: str, queue: str, policy: Policy) -> Schedule | None:
+        store = self._clerk.store
+
+        def rule(job: Job) -> Change:
+            if job.ended:
+                raise NotFound(f"job {job.id} is over")
+            return control.edit(job, _redefinition(job, queue, policy, now=store.now()))
+
+        living = Filter(states=_LIVE, unique_key=SCHEDULE_PREFIX + name, limit=1)
+        for job in store.find(living):
+            if not _redefinition(job, queue, policy, now=store.now()):
+                return Schedule(name, job)
+            with suppress(NotFound):
+                return Schedule(name, self._clerk.decide(job.id, rule))
+        return None
+
     def run(self, name: str) -> Placement:
         """One run now, beside the schedule and without disturbing it."""
         job = self.get(name).job
@@ -147,8 +181,8 @@ class Schedules:
         def rule(job: Job) -> Change:
             if job.ended:
                 raise NotFound(f"job {run} is over")
-            policy = {"policy": schedule.job.policy}
-            return control.edit(job, policy) | self._put(schedule.name, None)
+            kept = _adapted(job, schedule.job.queue, schedule.job.policy)
+            return control.edit(job, kept) | self._put(schedule.name, None)
 
         with suppress(NotFound):
             self._clerk.decide(run, rule)
@@ -174,6 +208,26 @@ class Schedules:
             paused[name] = job
         value = msgspec.json.encode(paused) if paused else None
         return Change(notes=(NoteWrite(_PAUSED, value, expect=revision),))
+
+
+def _redefinition(job: Job, queue: str, policy: Policy, *, now: int) -> dict[str, Any]:
+    """What is to change in a schedule that is meant to be like this: also the time of its next
+    run, unless that has begun."""
+    changes = _adapted(job, queue, policy)
+    if job.policy.repeat != policy.repeat and not _is_under_way(job):
+        assert policy.repeat is not None
+        changes["due_at"] = first_due(parse_repeat(policy.repeat), now=now)
+    return changes
+
+
+def _adapted(job: Job, queue: str, policy: Policy) -> dict[str, Any]:
+    """What makes a job like this, as far as that can be: one that is running keeps its queue."""
+    changes: dict[str, Any] = {}
+    if job.policy != policy:
+        changes["policy"] = policy
+    if job.queue != queue and job.state is not State.RUNNING:
+        changes["queue"] = queue
+    return changes
 
 
 def _definition(job: Job) -> Job:

@@ -114,6 +114,8 @@ class Worker:
             Doorman(desk, queue, throttler, self._owner)
             for queue, throttler in self._throttlers.items()
         ]
+        self.on_round: Callable[[], None] | None = None
+        """Called with each round of chores."""
         self._over = threading.Event()
         self._threads: list[threading.Thread] = []
 
@@ -218,6 +220,8 @@ class Worker:
         while (troubled := self._hear_of_trouble(every)) is not None:
             try:
                 rounds.make(troubled=troubled)
+                if self.on_round is not None:
+                    self.on_round()
             except Exception as error:  # noqa: BLE001 - there will be others to do
                 logger.warning("the chores did not get done: %s", error)
 
