@@ -136,6 +136,8 @@ def test_a_timeout_of_the_call_goes_before_that_of_the_task(stoker: Harness, app
     policy = slow.options(timeout="5s").enqueue().job.policy
     assert (policy.timeout, policy.crash_limit) == (5 * SECOND, 9)
     assert slow.enqueue().job.policy.timeout == 3600 * SECOND
+    limitless = slow.options(timeout="5s").options(timeout=None)
+    assert limitless.options(rank=1).enqueue().job.policy.timeout is None
 
 
 def test_options_add_up_and_leave_the_task_as_it_was(stoker: Harness, add: Add) -> None:

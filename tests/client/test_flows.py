@@ -6,12 +6,28 @@ import asyncio
 
 import pytest
 
-from stoker import JobFailed, State, Stoker, Summary, Task, chain, current, fixed, group, previous
+from stoker import (
+    Job,
+    JobFailed,
+    Policy,
+    State,
+    Stoker,
+    Summary,
+    Task,
+    chain,
+    current,
+    fixed,
+    group,
+    previous,
+)
 from stoker.desk import Desk, children
 from stoker.errors import BadInput, StoreUnavailable
 from stoker.kernel import family
+from stoker.kernel.flow import step_of
 from stoker.store import Filter
 from stoker.testing import Harness
+
+OFTEN = Job("q", "often", policy=Policy(repeat="every 5m"))
 
 
 @pytest.fixture
@@ -187,9 +203,6 @@ def test_what_cannot_be_a_chain_is_refused(app: Stoker, double: Task[[int], int]
     @app.task(raw=True)
     def raw(content: bytes) -> None: ...
 
-    @app.task(repeat="every 5m")
-    def often() -> None: ...
-
     with pytest.raises(BadInput, match="a name of Stoker's own"):
         app.task(name="stoker.chain")(lambda: None)
     elsewhere = Stoker("memory:").task(lambda: None)
@@ -197,7 +210,7 @@ def test_what_cannot_be_a_chain_is_refused(app: Stoker, double: Task[[int], int]
         (chain, "at least one step"),
         (lambda: chain(double(1)), "made of calls"),  # type: ignore[arg-type]
         (lambda: chain(double.call(previous())).enqueue(), "none before it"),
-        (lambda: chain(double.call(1), often.call()).enqueue(), "repeats"),
+        (lambda: app.desk.flows.chain([step_of(OFTEN)]), "repeats"),
         (lambda: chain(double.options(unique="x").call(1)).enqueue(), "unique key or reference"),
         (lambda: chain(double.options(unique="x", once_per=1).call(1)).enqueue(), "by itself"),
         (lambda: pair.call(previous(), previous()), "here are 2"),
@@ -279,19 +292,30 @@ def test_one_job_for_each_item_and_one_summary(
 def test_a_group_is_taken_in_as_a_whole_or_not_at_all(
     app: Stoker, double: Task[[int], int], told: Task[[str], str]
 ) -> None:
-    @app.task(repeat="every 5m")
-    def often() -> None: ...
-
     once = double.options(ref="r")
     for calls, then in [
         ([double.call(1), once.call(2)], told.call("x")),
-        ([double.call(1), often.call()], None),
-        ([double.call(1)], often.call()),
         ([double.call(1)], told.options(unique="u").call("x")),
     ]:
-        with pytest.raises(BadInput, match=r"repeat|reference"):
+        with pytest.raises(BadInput, match="reference"):
             group(calls, then=then).enqueue()
+    for jobs, last in [([Job("q"), OFTEN], None), ([Job("q")], OFTEN)]:
+        with pytest.raises(BadInput, match="repeat"):
+            app.desk.flows.gather(jobs, last)
     assert kept(app) == {}
+
+
+def test_a_task_that_repeats_runs_once_where_it_is_called(
+    stoker: Harness, app: Stoker, double: Task[[int], int]
+) -> None:
+    @app.task(repeat="every 5m")
+    def often() -> int:
+        return 4
+
+    job = chain(often.call(), double.call(previous())).enqueue()
+    assert (stoker.drain(), job.result) == (2, 8)
+    group([double.call(1), often.call()], then=often.call()).enqueue()
+    assert stoker.run_for("1h") == 3
 
 
 # -- a crash at any moment -----------------------------------------------------------------

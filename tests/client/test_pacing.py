@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from stoker import JobHandle, State, Stoker, Task, current, fixed
+from stoker import Job, JobHandle, Policy, State, Stoker, Task, current, fixed
 from stoker.errors import BadInput, Duplicate, NotFound
+from stoker.kernel.pacing import OncePer
 from stoker.store import Filter
 from stoker.testing import Harness
 
@@ -206,7 +207,6 @@ def test_both_can_be_awaited(stoker: Harness, sync: Task[[str], str]) -> None:
 
 
 def test_what_makes_no_sense_is_refused(app: Stoker, sync: Task[[str], str]) -> None:
-    often = app.task(repeat="every 5m", name="often")(lambda: None)
     cases: list[tuple[dict[str, Any], str]] = [
         ({"once_per": "1m"}, "once_per needs a unique key"),
         ({"debounce": "1m"}, "debounce needs a unique key"),
@@ -225,8 +225,9 @@ def test_what_makes_no_sense_is_refused(app: Stoker, sync: Task[[str], str]) -> 
         with pytest.raises(BadInput, match=words):
             sync.options(**options).enqueue("1")
     once = sync.options(unique="u", once_per="5s")
+    repeating = Job("q", unique_key="u", policy=Policy(repeat="every 5m"))
     with pytest.raises(BadInput, match="time of its own"):
-        often.options(unique="u", once_per="5s").enqueue()
+        app.desk.pacing.enqueue(repeating, OncePer(5_000_000))
     with pytest.raises(BadInput, match="by itself"):
         app.enqueue_many([once.call("1"), once.call("2")])
     with pytest.raises(BadInput, match="transaction of your own"):

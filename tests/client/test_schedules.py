@@ -198,12 +198,18 @@ def test_a_repeating_task_must_run_without_arguments(stoker: Harness, app: Stoke
         app.ensure_schedules()
 
 
-def test_a_repeating_task_may_be_enqueued_by_hand_too(stoker: Harness, app: Stoker) -> None:
+def test_a_repeating_task_that_is_enqueued_runs_once_and_now_beside_its_schedule(
+    stoker: Harness, app: Stoker
+) -> None:
+    ran: list[str] = []
+
     @app.task(repeat="every 10m")
-    def mail(to: str = "everybody") -> str:
-        return to
+    def mail(to: str = "everybody") -> None:
+        ran.append(to)
 
     app.ensure_schedules()
     by_hand = mail.enqueue("ann")
-    assert stoker.run_for("10m") == 2
-    assert by_hand.job.due_at > stoker.clock()
+    assert stoker.drain() == 1
+    assert (ran, by_hand.state) == (["ann"], State.FINISHED)
+    stoker.run_for("20m")
+    assert ran == ["ann", "everybody", "everybody"]

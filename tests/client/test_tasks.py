@@ -162,7 +162,6 @@ def test_all_options_reach_the_policy(app: Stoker) -> None:
         timeout="90s",
         on_lost="fail",
         crash_limit=7,
-        repeat="every 5m",
         windows="08:00-17:00",
     )(nothing)
     assert policy_of(task) == Policy(
@@ -170,7 +169,6 @@ def test_all_options_reach_the_policy(app: Stoker) -> None:
         on_lost=OnLost.FAIL,
         crash_limit=7,
         retry=exponential(5),
-        repeat="every 5m",
         windows=windows("08:00-17:00"),
     )
 

@@ -17,6 +17,7 @@ from typing import (
 )
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from stoker.client.handle import JobHandle
 from stoker.desk import Twin
@@ -46,7 +47,8 @@ PREVIOUS: Any = object()
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What one enqueuing says beside the arguments. None: as the task says."""
+    """What one enqueuing says beside the arguments. None: as the task says; but no timeout is one
+    without a limit."""
 
     queue: str | None = None
     delay: int | None = None
@@ -60,7 +62,7 @@ class Options(msgspec.Struct, frozen=True):
     at_most: int | None = None
     ref: str | None = None
     weight: float | None = None
-    timeout: int | None = None
+    timeout: int | UnsetType | None = UNSET
     meta: str | None = None
 
     def but(self, said: dict[str, Any]) -> Options:
@@ -71,7 +73,7 @@ class Options(msgspec.Struct, frozen=True):
             raise BadInput(f"no option {', '.join(sorted(unknown))}; there are {known}")
         if {"delay", "at"} <= said.keys():
             raise BadInput("delay= and at= both say when; give one of them")
-        kept = msgspec.structs.asdict(self)
+        kept = {k: v for k, v in msgspec.structs.asdict(self).items() if v is not UNSET}
         if said.keys() & {"delay", "at"}:
             kept |= {"delay": None, "at": None}
         try:
@@ -214,21 +216,23 @@ class Task(Generic[P, R]):
         once_per: Duration | None = None,
         debounce: Duration | None = None,
         at_most: Duration | None = None,
-        timeout: Duration | None = None,
+        timeout: Duration | UnsetType | None = UNSET,
         **plain: Any,
     ) -> Task[P, R]:
         """The same task with other options: delay or at, queue, rank, key, unique, if_exists
-        ("reject", "return" or "update"), once_per, debounce and at_most, ref, weight, timeout,
-        meta."""
+        ("reject", "return" or "update"), once_per, debounce and at_most, ref, weight, timeout
+        (None: no limit), meta."""
         times = {"delay": delay, "once_per": once_per, "debounce": debounce, "at_most": at_most}
-        times["timeout"] = timeout
         given: dict[str, Any] = {"key": key, "unique": unique, **plain}
         given |= {name: micros(time) for name, time in times.items() if time is not None}
         if at is not None:
             given["at"] = _moment(at)
         if if_exists is not None:
             given["if_exists"] = _twin(if_exists)
-        options = self._options.but({k: v for k, v in given.items() if v is not None})
+        given = {name: said for name, said in given.items() if said is not None}
+        if timeout is not UNSET:
+            given["timeout"] = None if timeout is None else micros(timeout)
+        options = self._options.but(given)
         return Task(self._app, self._definition, self._function, options, self._within)
 
     def within(self, connection: object) -> Task[P, R]:
@@ -279,7 +283,10 @@ class Task(Generic[P, R]):
     def _make_template(self) -> Job:
         task, said = self._definition, self._options
         policy = task.policy
-        if said.timeout is not None:
+        if policy.repeat is not None:
+            # Who calls it wants one run: what repeats is the task's schedule.
+            policy = msgspec.structs.replace(policy, repeat=None)
+        if said.timeout is not UNSET:
             policy = msgspec.structs.replace(policy, timeout=said.timeout)
         return Job(
             said.queue or task.queue,
