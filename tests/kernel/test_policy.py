@@ -52,7 +52,9 @@ def test_a_time_limit_of_nothing_or_of_ages_is_refused(timeout: int) -> None:
 
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_crash_limit_of_nothing_is_refused(limit: int) -> None:
-    with pytest.raises(BadInput, match="crash_limit must be at least 1; leave it None"):
+    with pytest.raises(
+        BadInput, match="crash_limit must be at least 1, a whole number; leave it None"
+    ):
         Policy(crash_limit=limit)
 
 

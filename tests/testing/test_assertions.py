@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from stoker import Job, State, Stoker, current, fixed
 from stoker.client.task import Task
+from stoker.errors import BadInput
 from stoker.testing import Harness, harness
 
 
@@ -52,12 +54,34 @@ def test_jobs_are_listed_by_what_is_known_of_them(app: Stoker, stoker: Harness, 
     assert [job.id for job in stoker.jobs(queue="default")] == [third.id]
 
 
+@pytest.mark.parametrize(
+    ("facts", "complaint"),
+    [
+        ({"state": "FAILED"}, "state= takes a State, such as State.FAILED, not 'FAILED'"),
+        ({"name": len}, "name= takes a task or its name, not <built-in function len>"),
+        ({"queue": 7}, "queue= takes the name of a queue, not 7"),
+    ],
+)
+def test_what_no_job_can_be_is_not_looked_for(
+    stoker: Harness, facts: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(BadInput, match=complaint):
+        stoker.jobs(**facts)
+
+
 def test_more_jobs_than_a_page_are_listed(stoker: Harness, app: Stoker, mail: Mail) -> None:
     app.enqueue_many([mail.call(str(number), "hi") for number in range(250)])
     assert len(stoker.jobs()) == 250
 
 
 # -- enqueued ------------------------------------------------------------------------------
+
+
+def test_a_task_may_be_told_by_its_name(stoker: Harness, mail: Mail) -> None:
+    job = mail.enqueue("ann", "hi")
+    assert [found.id for found in stoker.assert_enqueued("mail", args=("ann", "hi"))] == [job.id]
+    with pytest.raises(BadInput, match="no task is called 'letter'; known: mail"):
+        stoker.assert_enqueued("letter")
 
 
 def test_an_enqueued_job_is_found_by_its_arguments(stoker: Harness, mail: Mail) -> None:

@@ -64,8 +64,11 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
             raise BadInput(
                 "timeout must be more than 0 and at most 10,000 years; leave it None for no limit"
             )
-        if self.crash_limit is not None and self.crash_limit < 1:
-            raise BadInput("crash_limit must be at least 1; leave it None for no limit")
+        crash_limit = self.crash_limit
+        if crash_limit is not None and (type(crash_limit) is not int or crash_limit < 1):
+            raise BadInput(
+                "crash_limit must be at least 1, a whole number; leave it None for no limit"
+            )
         if self.repeat is not None:
             parse_repeat(self.repeat)
 

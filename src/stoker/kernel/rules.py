@@ -74,8 +74,8 @@ def touch(
         started = job.started_at if job.started_at is not None else now
         fields["until"] = lease_end(job.policy, now=now, started=started, visibility=visibility)
     if progress is not None:
-        if not 0.0 <= progress <= 1.0:
-            raise BadInput(f"progress is a fraction from 0 to 1, not {progress}")
+        if not _is_fraction(progress):
+            raise BadInput(f"progress is a fraction from 0 to 1, not {progress!r}")
         fields["progress"] = progress
     return Change(touches=(Touch(job.id, _token(job), fields),))
 
@@ -406,6 +406,10 @@ def _write(job: Job, to: State, **fields: Any) -> Change:
     if job.waits_for is not None:
         fields.setdefault("waits_for", None)
     return Change(writes=(Write(job, {"state": to, **fields}),))
+
+
+def _is_fraction(progress: object) -> bool:
+    return isinstance(progress, int | float) and 0.0 <= progress <= 1.0
 
 
 def _token(job: Job) -> int:

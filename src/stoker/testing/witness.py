@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from stoker.client import JobHandle, Stoker, Task
+from stoker.errors import BadInput
 from stoker.kernel.duration import text
 from stoker.kernel.job import LIVE, Job, State
 from stoker.store import Filter
@@ -34,6 +35,10 @@ class Witness:
         queue: str | None = None,
     ) -> list[Job]:
         """Jobs by what is known of them, in the order in which they came."""
+        # What matches nothing by mistake would let any test pass that wants no such job.
+        _check("state= takes a State, such as State.FAILED", state, State)
+        _check("name= takes a task or its name", name, Task, str)
+        _check("queue= takes the name of a queue", queue, str)
         named = name.name if isinstance(name, Task) else name
         return self._find(states=() if state is None else (state,), name=named, queue=queue)
 
@@ -43,12 +48,14 @@ class Witness:
     # -- asserting -------------------------------------------------------------------------
 
     def assert_enqueued(
-        self, task: Task[..., Any], args: Arguments | None = None, *, count: int | None = None
+        self, task: Task[..., Any] | str, args: Arguments | None = None, *, count: int | None = None
     ) -> list[JobHandle[Any]]:
         """There are jobs of this task that have not ended: at least one, or exactly `count`.
 
         `args` are the arguments as they were given, by place or by name.
         """
+        if not isinstance(task, Task):
+            task = self.app[task]
         wanted = None if args is None else _payload(task, args)
         there = [job for job in self.jobs(name=task) if job.state in LIVE]
         found = [job for job in there if wanted is None or _same(job.payload, wanted)]
@@ -117,6 +124,11 @@ class Witness:
         if job.error:
             facts.append(job.error.partition("\n")[0])
         return ", ".join(facts)
+
+
+def _check(words: str, said: object, *kinds: type) -> None:
+    if said is not None and not isinstance(said, kinds):
+        raise BadInput(f"{words}, not {said!r}")
 
 
 def _payload(task: Task[..., Any], args: Arguments) -> bytes:

@@ -7,6 +7,7 @@ A process is a task that is being worked on; its id tells which lease it is abou
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import NamedTuple
 from urllib.parse import quote
@@ -75,6 +76,15 @@ def lease_of(process_id: str) -> tuple[int, int]:
     if match is None:
         raise NotFound(f"there is no process {process_id!r}")
     return int(match[2]), int(match[3], 16)
+
+
+def several(tasks: Task | Iterable[Task]) -> Iterable[Task]:
+    """The tasks that were given, one or more."""
+    if isinstance(tasks, str | bytes):
+        return [tasks]
+    if not isinstance(tasks, Iterable):
+        raise BadInput(f"a task is a text or bytes, not {type(tasks).__name__}")
+    return tasks
 
 
 def content(task: Task) -> tuple[bytes, Format]:

@@ -14,7 +14,7 @@ from stoker.kernel.job import Job
 from stoker.kernel.outcome import Finished, Outcome, Released
 from stoker.worqr.counter import Taking
 from stoker.worqr.events import Event, EventType, done_message, news
-from stoker.worqr.forms import Process, Task, task_of
+from stoker.worqr.forms import Process, Task, several, task_of
 from stoker.worqr.peer import Office, Peer
 
 
@@ -34,8 +34,7 @@ class Tasks(Peer):
         A unique one is refused with `Duplicate` while an equal one that is unique waits or is in
         work at the same queue.
         """
-        tasks = [task] if isinstance(task, str | bytes) else list(task)
-        jobs = [self._names.job(queue, each, unique=unique) for each in tasks]
+        jobs = [self._names.job(queue, each, unique=unique) for each in several(task)]
         if not jobs:
             return
         office = await self._at()
