@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from math import inf, nan
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 from uuid import UUID
 
@@ -84,6 +85,7 @@ TRAVELLERS: list[tuple[Any, Any]] = [
     (dict[str, Decimal], {"a": Decimal("0.1")}),
     (dict[int, str], {1: "one"}),
     (Any, {"any": ["thing", 1, None]}),
+    (tuple[bytes, int, None], (b"\xcb\x7f\xf0", 2**70, None)),  # packed, it looks like inf
 ]
 
 MISFITS: list[tuple[Any, Any, str]] = [
@@ -91,7 +93,7 @@ MISFITS: list[tuple[Any, Any, str]] = [
     (int, 1.5, "Expected `int`, got `float`"),
     (int, True, "Expected `int`, got `bool`"),
     (int, None, "Expected `int`, got `null`"),
-    (float, float("nan"), "Expected `float`, got `null`"),
+    (float, float("nan"), "it holds a number that is infinite or none at all"),
     (Colour, "green", "Invalid enum value 'green'"),
     (Literal["a"], "b", "Invalid enum value 'b'"),
     (Annotated[int, msgspec.Meta(ge=1)], 0, "Expected `int` >= 1"),
@@ -101,6 +103,9 @@ MISFITS: list[tuple[Any, Any, str]] = [
     (list[int], [1, "2"], "Expected `int`, got `str` - at `\\$.value\\[1\\]`"),
     (Any, Opaque(), "Encoding objects of type Opaque is unsupported"),
     (Any, "\ud800", "surrogates not allowed"),
+    (float | None, nan, "'value' .* cannot travel as JSON: it holds a number that is infinite"),
+    (Any, {"a": [None, (1, -inf)]}, "cannot travel as JSON: it holds a number that is infinite"),
+    (list[Order | None], [Order(inf, A_MOMENT, [])], "JSON: it holds a number"),  # type: ignore[arg-type]
 ]
 
 

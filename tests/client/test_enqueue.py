@@ -173,6 +173,8 @@ def test_a_key_gets_no_more_than_its_places(stoker: Harness, app: Stoker, add: A
         ({"delay": -1}, "the duration -1 is negative"),
         ({"timeout": 0}, "timeout must be more than 0"),
         ({"at": datetime(2030, 1, 1)}, "at= needs a datetime with a time zone"),  # noqa: DTZ001
+        ({"at": "2030-01-01T00:00Z"}, "at= needs a datetime with a time zone"),
+        ({"at": 1_900_000_000}, "at= needs a datetime with a time zone"),
         (
             {"at": datetime(2030, 1, 1, tzinfo=UTC), "delay": "1s"},
             "delay= and at= both say when; give one of them",
@@ -251,6 +253,15 @@ def test_many_calls_are_taken_in_at_once_and_in_order(
     assert first.id < second.id < third.id
     stoker.drain()
     assert [first.result, second.result, third.result] == [3, "hello ann", 7]
+
+
+def test_calls_may_come_one_by_one(stoker: Harness, app: Stoker, add: Add) -> None:
+    assert len(app.enqueue_many(add.call(n, n) for n in range(3))) == 3
+    assert len(asyncio.run(app.aenqueue_many(add.call(n, n) for n in range(3)))) == 3
+    assert len(stoker.jobs()) == 6
+    alone: Any = add.call(1, 1)
+    with pytest.raises(BadInput, match="enqueue_many takes a list of calls, not Call"):
+        app.enqueue_many(alone)
 
 
 def test_no_calls_are_no_jobs(stoker: Harness, app: Stoker) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -289,6 +290,15 @@ def test_one_job_for_each_item_and_one_summary(
     assert job.result.startswith("all: 19+1+0 [0, 2, 4,")
 
 
+def test_a_map_needs_a_task_and_many_items(app: Stoker, double: Task[[int], int]) -> None:
+    plain: Any = abs
+    with pytest.raises(BadInput, match="map takes a task, which"):
+        app.map(plain, [1])
+    one: Any = 5
+    with pytest.raises(BadInput, match="and 5 is not many"):
+        app.map(double, one)
+
+
 def test_a_group_is_taken_in_as_a_whole_or_not_at_all(
     app: Stoker, double: Task[[int], int], told: Task[[str], str]
 ) -> None:
@@ -316,6 +326,29 @@ def test_a_task_that_repeats_runs_once_where_it_is_called(
     assert (stoker.drain(), job.result) == (2, 8)
     group([double.call(1), often.call()], then=often.call()).enqueue()
     assert stoker.run_for("1h") == 3
+
+
+def test_chains_groups_maps_and_children_are_no_part_of_a_transaction(
+    stoker: Harness, app: Stoker, double: Task[[int], int]
+) -> None:
+    within = double.within(object())
+
+    @app.task(name="parent")
+    def parent() -> None:
+        with pytest.raises(BadInput, match="children cannot be part of a transaction"):
+            current().spawn([within.call(1)])
+
+    for wrong in [
+        lambda: chain(double.call(1), within.call(2)).enqueue(),
+        lambda: group([within.call(1)]).enqueue(),
+        lambda: group([double.call(1)], then=within.call(2)).enqueue(),
+        lambda: app.map(within, [1, 2]),
+    ]:
+        with pytest.raises(BadInput, match="let it enqueue one task whose handler enqueues the"):
+            wrong()  # type: ignore[no-untyped-call]
+    assert kept(app) == {}
+    job = parent.enqueue()
+    assert (stoker.drain(), job.state) == (1, State.FINISHED)
 
 
 # -- a crash at any moment -----------------------------------------------------------------

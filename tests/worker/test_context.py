@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from stoker import Job, State, Stoker, current, fixed
+from stoker import Context, Job, State, Stoker, current, fixed
 from stoker.errors import BadInput, LeaseLost
 from stoker.watch import run_chores
 from tests.worker.conftest import Hire
@@ -149,16 +150,29 @@ def test_progress_is_seen_while_the_job_runs(app: Stoker, hire: Hire) -> None:
     assert job.progress == 1.0
 
 
-def test_a_progress_that_is_none_fails_the_job(app: Stoker, hire: Hire) -> None:
-    @app.task
+@pytest.mark.parametrize(
+    ("say", "complaint"),
+    [
+        (lambda ctx: ctx.progress(1.5), "progress is a fraction from 0 to 1, not 1.5"),
+        (lambda ctx: ctx.progress("x"), "progress is a fraction from 0 to 1, not 'x'"),
+        (lambda ctx: ctx.spawn([5]), "children are a list of calls, made with task.call"),
+        (lambda ctx: ctx.spawn(5), "children are a list of calls, made with task.call"),
+        (lambda ctx: ctx.update(object()), "the payload cannot travel as JSON"),
+        (lambda ctx: ctx.finish(object(), within=None), "the result cannot travel as JSON"),
+    ],
+)
+def test_what_makes_no_sense_fails_the_job_and_is_not_tried_again(
+    app: Stoker, hire: Hire, say: Callable[[Context], None], complaint: str
+) -> None:
+    @app.task(retry=fixed(0))
     def walk() -> None:
-        ctx = current()
-        ctx.progress(1.5)
+        say(current())
 
     job = walk.enqueue()
     hire()
     until(lambda: job.job.ended)
-    assert "progress is a fraction from 0 to 1, not 1.5" in str(job.job.error)
+    assert complaint in str(job.job.error)
+    assert job.job.attempt == 1
 
 
 def test_the_next_try_begins_with_an_updated_payload(app: Stoker, hire: Hire) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+from math import inf, nan
 from types import SimpleNamespace
 from typing import Any
 
@@ -130,21 +131,29 @@ def test_an_error_is_kept_with_the_place_where_it_happened(app: Stoker, hire: Hi
     assert "in break_down" in error
 
 
+@pytest.mark.parametrize(
+    ("result", "complaint"),
+    [
+        (object(), "Encoding objects of type object is unsupported"),
+        (nan, "it holds a number that is infinite or none at all"),
+        ({"mean": inf}, "it holds a number that is infinite or none at all"),
+    ],
+)
 def test_a_result_that_json_cannot_hold_fails_the_job_without_another_try(
-    app: Stoker, hire: Hire
+    app: Stoker, hire: Hire, result: object, complaint: str
 ) -> None:
     tries = []
 
     @app.task(retry=fixed(0))
     def give() -> object:
         tries.append(1)
-        return object()
+        return result
 
     job = give.enqueue()
     hire()
     ended(job)
     assert (job.state, len(tries)) == (State.FAILED, 1)
-    assert str(job.job.error).startswith("its result cannot be kept as JSON: Encoding objects")
+    assert str(job.job.error).startswith(f"its result cannot be kept as JSON: {complaint}")
 
 
 # -- which jobs ----------------------------------------------------------------------------

@@ -224,8 +224,22 @@ async def test_a_task_that_nobody_waits_for_any_more_goes_back(store: Store) -> 
 @played
 async def test_what_is_no_task_is_refused(store: Store, odd: object) -> None:
     async with company(store, "ann") as (ann,):
-        with pytest.raises((BadInput, TypeError)):
+        with pytest.raises(BadInput):
             await ann.enqueue("q", odd)  # type: ignore[arg-type]
+        assert store.find(Filter()) == []
+
+
+@played
+async def test_a_result_that_cannot_be_told_leaves_the_task_in_work(store: Store) -> None:
+    async with company(store, "ann") as (ann,):
+        await ann.start_worker()
+        await ann.start_work("q")
+        await ann.enqueue("q", "a")
+        process = await ann.start_task("q")
+        assert process is not None
+        with pytest.raises(BadInput, match="the result cannot travel as JSON"):
+            await ann.finish_task(process.id, result=object())
+        await ann.finish_task(process.id, result={"pages": 3})
         assert store.find(Filter()) == []
 
 

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
-import msgspec
-
+from stoker.client.calls import connection_of, jobs_of, listed
 from stoker.client.flows import group
 from stoker.client.handle import JobHandle
 from stoker.client.task import Call, Task, payloads_of, task_name
@@ -22,6 +21,8 @@ from stoker.desk.schedules import SCHEDULE_PREFIX, Schedule
 from stoker.desk.throttle import Throttler
 from stoker.errors import BadInput
 from stoker.kernel.duration import micros
+from stoker.kernel.facts import check
+from stoker.kernel.in_json import json_of
 from stoker.kernel.job import Job
 from stoker.kernel.pacing import Pace
 from stoker.kernel.policy import OnLost, Policy
@@ -149,6 +150,7 @@ class Stoker:
         queue = options.pop("queue", "default")
         place, raw = options.pop("place", None), options.pop("raw", False)
         retry = options.pop("retry", None)
+        check({"name": name, "queue": queue})
         limits = _limits(name, options.pop("limit", None), options.pop("rate", None))
         policy, handler = _policy(name, retry, options)
         definition = Definition(
@@ -193,32 +195,34 @@ class Stoker:
     # -- jobs ------------------------------------------------------------------------------
 
     def enqueue_many(
-        self, calls: Sequence[Call], *, within: object | None = None
+        self, calls: Iterable[Call], *, within: object | None = None
     ) -> list[JobHandle[Any]]:
         """Take many calls in at once, all or none, in one durable step; or when the transaction
-        commits which the connection `within` is in."""
+        commits which the connection `within` is in. If their tasks say one, it need not be said
+        again."""
+        calls = listed(calls)
         if not calls:
             return []
-        if not all(isinstance(call, Call) for call in calls):
-            raise BadInput("enqueue_many takes calls, made with task.call(...), not their results")
         task = calls[0].task
+        if within is None and task.is_plain and all(call.task is task for call in calls):
+            return self.enqueue_copies(task, payloads_of(calls))
+        within = connection_of(calls, within)
         if len(calls) == 1 and task.pace is not None:
             return [self._enqueue_paced(calls[0], task.pace, within)]
-        if within is not None:
-            jobs, twin = _jobs(calls)
-            return self._handles(calls, self.desk.intake.enqueue_within(within, jobs, twin=twin))
-        if task.is_plain and all(call.task is task for call in calls):
-            return self.enqueue_copies(task, payloads_of(calls))
-        jobs, twin = _jobs(calls)
-        return self._handles(calls, self.desk.intake.enqueue_many(jobs, twin=twin))
+        jobs, twin = jobs_of(calls)
+        if within is None:
+            return self._handles(calls, self.desk.intake.enqueue_many(jobs, twin=twin))
+        return self._handles(calls, self.desk.intake.enqueue_within(within, jobs, twin=twin))
 
     async def aenqueue_many(
-        self, calls: Sequence[Call], *, within: object | None = None
+        self, calls: Iterable[Call], *, within: object | None = None
     ) -> list[JobHandle[Any]]:
         """As `enqueue_many`, without blocking the event loop; `within` may have to be awaited."""
+        calls = listed(calls)
+        within = connection_of(calls, within)
         if within is None or not calls or calls[0].task.pace is not None:
             return await asyncio.to_thread(self.enqueue_many, calls, within=within)
-        jobs, twin = _jobs(calls)
+        jobs, twin = jobs_of(calls)
         placements = await self.desk.intake.aenqueue_within(within, jobs, twin=twin)
         return self._handles(calls, placements)
 
@@ -250,6 +254,10 @@ class Stoker:
         """One job for each item, its only argument, all in one durable step; gives a handle on
         the job that runs when all have ended, however they ended. Without `then` that is one which
         just counts them: its result is a `Summary`."""
+        if not isinstance(task, Task):
+            raise BadInput(f"map takes a task, which @app.task makes of a function, not {task!r}")
+        if not isinstance(items, Iterable):
+            raise BadInput(f"map makes a job for each of many items, and {items!r} is not many")
         return group([task.call(item) for item in items], then=then, app=self).enqueue()
 
     def job(self, job_id: int) -> JobHandle[Any]:
@@ -258,10 +266,7 @@ class Stoker:
 
     def reply(self, key: str, answer: object) -> str:
         """Answer a job that waits for this key: "delivered", "kept" or "repeated"."""
-        try:
-            encoded = answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise BadInput(f"the answer cannot travel as JSON: {error}") from error
+        encoded = answer if isinstance(answer, bytes) else json_of("the answer", answer)
         return self.desk.control.reply(key, encoded).value
 
     def configure(self, queue: str, **settings: Any) -> QueueSettings:
@@ -350,13 +355,6 @@ class Stoker:
         if self._desk is not None:
             self._desk.store.close()
             self._desk = None
-
-
-def _jobs(calls: Sequence[Call]) -> tuple[list[Job], Twin]:
-    """The jobs of calls, and what all of them say of twins."""
-    if len({call.task.if_exists for call in calls}) > 1:
-        raise BadInput("all calls of one enqueue_many must have the same if_exists")
-    return [call.job for call in calls], calls[0].task.if_exists
 
 
 def _is_astray(schedule: Schedule | None, task: Definition) -> bool:

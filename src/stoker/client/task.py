@@ -101,6 +101,16 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     @property
     def job(self) -> Job:
         """The job it would be."""
+        if self.task.connection is not None:
+            raise BadInput(
+                "chains, groups and children cannot be part of a transaction of your own; leave "
+                "out within(...), or let it enqueue one task whose handler enqueues the rest"
+            )
+        return self.member
+
+    @property
+    def member(self) -> Job:
+        """The same for somebody who sees to its transaction."""
         payloads_of([self])
         if self.task.pace is not None:
             raise BadInput("once_per and debounce are for a call by itself, not among others")
@@ -259,6 +269,11 @@ class Task(Generic[P, R]):
         return self._app
 
     @property
+    def connection(self) -> object | None:
+        """The connection in whose transaction it is enqueued, if that was said."""
+        return self._within
+
+    @property
     def delay(self) -> int | None:
         """How long its jobs wait before they may run, in microseconds, if that was said."""
         return self._options.delay
@@ -303,8 +318,8 @@ class Task(Generic[P, R]):
         )
 
 
-def _moment(at: datetime) -> int:
-    if at.tzinfo is None:
+def _moment(at: object) -> int:
+    if not isinstance(at, datetime) or at.tzinfo is None:
         raise BadInput("at= needs a datetime with a time zone, e.g. datetime.now(timezone.utc)")
     return round(at.timestamp() * 1e6)
 

@@ -20,6 +20,7 @@ from stoker.desk import Desk
 from stoker.errors import BadInput, Duplicate
 from stoker.hipq.job import HipqJob, HipqState, asked_in, is_answered, key_of, view
 from stoker.kernel.duration import micros
+from stoker.kernel.in_json import json_of
 from stoker.kernel.job import LIVE, Job
 from stoker.kernel.retry import Again, Failure
 from stoker.store import Filter
@@ -156,7 +157,7 @@ class Handlers:
     def _again(self, said: TryAgain) -> Again:
         at = self._desk().store.now() if said.at is None else moment(said.at)
         data = said.job_data
-        payload = None if data is msgspec.UNSET else msgspec.json.encode(data)
+        payload = None if data is msgspec.UNSET else json_of("the job_data", data)
         return Again(at, payload, said.priority)
 
     def _view(self, job: Job) -> HipqJob:

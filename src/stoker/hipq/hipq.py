@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-import msgspec
-
 from stoker.client import Stoker
 from stoker.desk import Desk, Twin
 from stoker.errors import BadInput, Duplicate, NotFound
@@ -22,6 +20,7 @@ from stoker.hipq.definitions import (
 )
 from stoker.hipq.handlers import Handlers, Request, Response, Retry, moment
 from stoker.hipq.job import HipqJob, HipqState, key_of, view
+from stoker.kernel.in_json import json_of
 from stoker.kernel.job import Job, State
 from stoker.kernel.policy import Policy
 from stoker.kernel.queue import units
@@ -169,7 +168,7 @@ class Hipq:
         return Job(
             self._full(queue),
             self._task(said.job_type),
-            _encoded(said.job_data),
+            json_of("the job_data", said.job_data),
             rank=kind.default_priority if said.priority is None else said.priority,
             due_at=0 if at is None else moment(at),
             weight=0 if critical else units(factor),
@@ -272,10 +271,3 @@ class Hipq:
     setHandlers = set_handlers
     queueJob = queue_job
     endJob = end_job
-
-
-def _encoded(data: object) -> bytes:
-    try:
-        return msgspec.json.encode(data)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise BadInput(f"the job_data cannot travel as JSON: {error}") from error

@@ -15,6 +15,7 @@ from typing import Any, Protocol, get_type_hints
 import msgspec
 
 from stoker.errors import BadInput
+from stoker.kernel.in_json import encoded
 from stoker.kernel.job import Format
 from stoker.worker.context import Context
 
@@ -23,7 +24,6 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 _FREE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 _CONTEXTS = (Context, Context | None)
-_ENCODE = msgspec.json.Encoder().encode
 
 
 class Codec(Protocol):
@@ -80,7 +80,7 @@ class JsonCodec:
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         try:
             given = self._type(*args, **kwargs) if self._by_place else self._named(args, kwargs)
-            payload = _ENCODE(given)
+            payload = encoded(given)
         except (TypeError, ValueError, RecursionError) as error:
             raise self._refusal(args, kwargs, error) from error
         self._check(payload)
@@ -101,7 +101,7 @@ class JsonCodec:
             )
         rest = {name: value for name, value in named.items() if value is not gap}
         try:
-            payload = _ENCODE(rest)
+            payload = encoded(rest)
         except (TypeError, ValueError, RecursionError) as error:
             raise self._unfit(rest, error) from error
         for name, value in rest.items():
@@ -115,7 +115,7 @@ class JsonCodec:
     def _check_one(self, name: str, value: object) -> None:
         kinds = {field.name: field.type for field in msgspec.structs.fields(self._type)}
         try:
-            msgspec.json.decode(_ENCODE(value), type=kinds[name])
+            msgspec.json.decode(encoded(value), type=kinds[name])
         except msgspec.MsgspecError as error:
             raise BadInput(
                 f"the argument {name!r} does not fit the task {self._name!r}: {error}"
@@ -168,7 +168,7 @@ def _culprit(named: Mapping[str, Any]) -> str:
     """The first argument that JSON has no form for."""
     for name, value in named.items():
         try:
-            _ENCODE(value)
+            encoded(value)
         except (TypeError, ValueError, RecursionError):
             return f"the argument {name!r}"
     return "the arguments"

@@ -14,10 +14,11 @@ from stoker.desk.signing import callback_url
 from stoker.errors import BadInput, StokerError
 from stoker.kernel.duration import micros
 from stoker.kernel.facts import check
+from stoker.kernel.in_json import json_of
 from stoker.kernel.job import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from stoker.desk import Desk
 
@@ -146,13 +147,12 @@ class Context:
 
     def update(self, payload: object) -> None:
         """Replace the job's payload, so that the next try begins with the new one."""
-        encoded = payload if isinstance(payload, bytes) else msgspec.json.encode(payload)
+        encoded = payload if isinstance(payload, bytes) else json_of("the payload", payload)
         self.job = self._desk.report.rewrite(self.job, encoded)
 
-    def spawn(self, children: Sequence[Job | Draft]) -> list[int]:
+    def spawn(self, children: Iterable[Job | Draft]) -> list[int]:
         """Children that run when this handler has finished; then the handler runs again."""
-        jobs = [child if isinstance(child, Job) else child.job for child in children]
-        return self._desk.intake.spawn(self.job, jobs)
+        return self._desk.intake.spawn(self.job, _jobs_of(children))
 
     @property
     def children(self) -> Children:
@@ -166,13 +166,13 @@ class Context:
         If the job is somebody else's by now `LeaseLost` is raised, and the transaction cannot be
         committed. What the handler returns afterwards does not count.
         """
-        encoded = None if result is None else msgspec.json.encode(result)
+        encoded = None if result is None else json_of("the result", result)
         self._desk.report.finish_within(within, self.job, encoded)
         self.finished = True
 
     async def afinish(self, result: object = None, *, within: object) -> None:
         """As `finish`, for a connection that is awaited."""
-        encoded = None if result is None else msgspec.json.encode(result)
+        encoded = None if result is None else json_of("the result", result)
         await self._desk.report.afinish_within(within, self.job, encoded)
         self.finished = True
 
@@ -216,6 +216,16 @@ class Context:
         and its secret: STOKER_CALLBACK_URL and STOKER_CALLBACK_SECRET.
         """
         return callback_url(key, self._desk.store.now() + micros(within))
+
+
+def _jobs_of(children: Iterable[Job | Draft]) -> list[Job]:
+    try:
+        jobs = [child if isinstance(child, Job) else child.job for child in children]
+    except (TypeError, AttributeError) as error:
+        raise BadInput(
+            f"children are a list of calls, made with task.call(...), or of jobs: {error}"
+        ) from error
+    return jobs
 
 
 _current: ContextVar[Context | None] = ContextVar("stoker_context", default=None)

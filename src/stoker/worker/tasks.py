@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, get_type_hints
 
-import msgspec
-
 from stoker.errors import BadInput
 from stoker.kernel.flow import CHAIN, GROUP
+from stoker.kernel.in_json import encoded
 from stoker.kernel.policy import PLAIN, Policy
 from stoker.worker.arguments import Codec, JsonCodec, RawCodec, context_parameter
 
@@ -69,7 +68,7 @@ class Definition:
 
     def result(self, value: object) -> bytes | None:
         """What is kept of a handler's return value."""
-        return None if value is None else msgspec.json.encode(value)
+        return None if value is None else encoded(value)
 
 
 class Tasks:

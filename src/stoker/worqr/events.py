@@ -16,6 +16,7 @@ from uuid import uuid4
 import msgspec
 
 from stoker.kernel.change import Change, Note, NoteWrite
+from stoker.kernel.in_json import json_of
 from stoker.worqr.forms import Task
 
 _MARK = "~worqr"
@@ -85,7 +86,7 @@ def done_message(worker_id: str, task: Task, result: Any) -> str:
         done = Done(worker_id, base64.b64encode(task).decode(), result, "base64")
     else:
         done = Done(worker_id, task, result)
-    return msgspec.json.encode(done).decode()
+    return json_of("the result", done).decode()
 
 
 # -- on the wire ---------------------------------------------------------------------------

@@ -51,6 +51,20 @@ def test_a_job_is_never_there_when_it_does_not(opened: Any, app: Stoker, server:
     assert_books_balance(app.desk.store)  # type: ignore[arg-type]
 
 
+@connections
+def test_calls_keep_to_the_transaction_of_their_task(
+    opened: Any, app: Stoker, server: Server
+) -> None:
+    task = app.task(name="work")(lambda order: order)
+    with opened(server) as connection:
+        within = task.within(connection)
+        app.enqueue_many([within.call(1), within.options(rank=1).call(2)])
+        asyncio.run(app.aenqueue_many([within.call(3)]))
+        assert queued(app.desk) == 0
+        connection.rollback()
+    assert queued(app.desk) == 0
+
+
 @awaited
 def test_an_awaited_connection_enqueues_as_well(opened: Any, app: Stoker, server: Server) -> None:
     task = app.task(name="work", queue="mail")(lambda order: order)

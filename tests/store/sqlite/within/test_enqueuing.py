@@ -13,7 +13,7 @@ import pytest
 
 from stoker import Stoker
 from stoker.desk import Twin
-from stoker.errors import Duplicate, StoreMoved
+from stoker.errors import BadInput, Duplicate, StoreMoved
 from stoker.kernel.job import Job, State
 from stoker.kernel.policy import Policy
 from stoker.kernel.queue import Order, QueueSettings
@@ -72,6 +72,20 @@ def test_many_calls_come_into_being_together(kind: Kind, app: Stoker, path: Path
         asyncio.run(app.aenqueue_many([task.call(30)], within=connection))
     assert queued(app.desk) == 31
     assert_balanced(app.desk.store)
+
+
+@kinds
+def test_calls_keep_to_the_transaction_of_their_task(kind: Kind, app: Stoker, path: Path) -> None:
+    task = app.task(name="work")(lambda order: order)
+    with kind.opened(path) as connection:
+        within = task.within(connection)
+        app.enqueue_many([within.call(1), within.options(rank=1).call(2)])
+        asyncio.run(app.aenqueue_many([within.call(3)]))
+        app.enqueue_many([within.call(4), task.call(5)], within=connection)
+        assert queued(app.desk) == 0
+        with pytest.raises(BadInput, match="within another or none; enqueue them apart"):
+            app.enqueue_many([within.call(6), task.call(7)])
+    assert queued(app.desk) == 5
 
 
 @plain
