@@ -225,6 +225,10 @@ def test_a_unique_job_is_the_same_whether_an_app_or_a_store_was_named(cli: Cli, 
         "enqueue", "--store", "sqlite:///jobs.db", "shop.welcome", "--unique", "u7", "--json"
     )
     assert lines(told) == [{"id": 1, "fresh": False}]
+    other = cli("enqueue", "--store", "sqlite:///jobs.db", "shop.welcome:u7", "--unique", "u7")
+    assert other.stdout == "job 2 is enqueued\n"
+    other = cli("enqueue", "--store", "sqlite:///jobs.db", "shop.welcome", "--unique", "u7:u7")
+    assert other.stdout == "job 3 is enqueued\n"
 
 
 @pytest.mark.parametrize(

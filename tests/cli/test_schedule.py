@@ -8,12 +8,13 @@ import pytest
 
 from stoker.client import Stoker
 from stoker.desk import Desk
-from stoker.desk.schedules import SCHEDULE_PREFIX, Schedules
+from stoker.desk.schedules import Schedules
 from stoker.errors import NotFound
 from stoker.kernel.job import Job, State
 from stoker.kernel.policy import Policy
 from stoker.kernel.retry import failure_of
 from stoker.kernel.retry_forms import fixed
+from stoker.kernel.unique import schedule_key
 from stoker.store import Filter, Store
 from stoker.store.open import open_store
 from tests.cli.conftest import Cli, lines
@@ -29,7 +30,7 @@ def schedules(desk: Desk) -> Schedules:
 
 
 def enqueue(desk: Desk, name: str = "report", policy: Policy = HOURLY) -> int:
-    job = Job("reports", name, b'{"n":1}', policy=policy, unique_key=SCHEDULE_PREFIX + name)
+    job = Job("reports", name, b'{"n":1}', policy=policy, unique_key=schedule_key(name))
     return desk.intake.enqueue(job).id
 
 
@@ -252,7 +253,7 @@ def test_a_schedule_can_be_previewed_by_name(cli: Cli, shop: Path) -> None:
 
 def enqueue_at(due_at: int) -> None:
     store = open_store("sqlite:///jobs.db")
-    unique_key = SCHEDULE_PREFIX + "shop.report"
+    unique_key = schedule_key("shop.report")
     job = Job("reports", policy=HOURLY, unique_key=unique_key, due_at=due_at)
     Desk(store).intake.enqueue(job)
     store.close()

@@ -230,6 +230,14 @@ def test_tasks_do_not_share_their_unique_names(stoker: Harness, app: Stoker, add
     assert other.options(unique="a").enqueue().fresh
 
 
+def test_names_that_look_alike_when_joined_are_not_the_same(stoker: Harness, app: Stoker) -> None:
+    pairs = [("shop", "mail:ann"), ("shop:mail", "ann"), ("shop%3Amail", "ann")]
+    tasks = {name: app.task(name=name)(lambda: None) for name, _ in pairs}
+    jobs = [tasks[name].options(unique=word).enqueue() for name, word in pairs]
+    assert all(job.fresh for job in jobs)
+    assert jobs[0].job.unique_key == "shop:mail:ann"
+
+
 def test_a_ref_makes_enqueuing_again_harmless_even_afterwards(stoker: Harness, add: Add) -> None:
     first = add.options(ref="order 7").enqueue(1, 1)
     stoker.drain()

@@ -198,6 +198,15 @@ def test_a_repeating_task_must_run_without_arguments(stoker: Harness, app: Stoke
         app.ensure_schedules()
 
 
+def test_no_word_of_a_task_is_taken_for_a_schedule(stoker: Harness, app: Stoker) -> None:
+    poll_once = app.task(name="schedule")(lambda: None)
+    word = poll_once.options(unique="poll", delay="1h").enqueue()
+    app.task(name="poll", repeat="every 10m")(poll)
+    app.ensure_schedules()
+    assert (word.job.policy.repeat, len(stoker.jobs(name="poll"))) == (None, 1)
+    assert not poll_once.options(unique="poll").enqueue().fresh
+
+
 def test_a_repeating_task_that_is_enqueued_runs_once_and_now_beside_its_schedule(
     stoker: Harness, app: Stoker
 ) -> None:

@@ -17,7 +17,7 @@ from stoker.client.handle import JobHandle
 from stoker.client.task import Call, Task, payloads_of, task_name
 from stoker.desk import Desk, Placement, Twin
 from stoker.desk.limits import NO_LIMITS, TaskLimits
-from stoker.desk.schedules import SCHEDULE_PREFIX, Schedule
+from stoker.desk.schedules import Schedule
 from stoker.desk.throttle import Throttler
 from stoker.errors import BadInput
 from stoker.kernel.duration import micros
@@ -31,6 +31,7 @@ from stoker.kernel.queue_forms import read_setting, read_settings
 from stoker.kernel.rate import Rate
 from stoker.kernel.retry import Custom, Never, RetryPolicy
 from stoker.kernel.retry_forms import parse_retry
+from stoker.kernel.unique import schedule_key
 from stoker.kernel.window import Windows, parse_windows
 from stoker.store.open import DEFAULT_STORE, open_store
 from stoker.worker.context import Context
@@ -315,8 +316,8 @@ class Stoker:
             raise BadInput(
                 f"the task {task.name!r} repeats, so its parameters need defaults: {error}"
             ) from error
-        unique_key = SCHEDULE_PREFIX + task.name
-        job = Job(task.queue, task.name, payload, policy=task.policy, unique_key=unique_key)
+        key = schedule_key(task.name)
+        job = Job(task.queue, task.name, payload, policy=task.policy, unique_key=key)
         self.desk.intake.enqueue(job, twin=Twin.RETURN)
         return Schedule(task.name, job)
 

@@ -26,6 +26,7 @@ from stoker.kernel.duration import micros
 from stoker.kernel.job import Job
 from stoker.kernel.pacing import Pace, pace_of
 from stoker.kernel.queue import units
+from stoker.kernel.unique import unique_key
 from stoker.store.twins import names_held
 
 if TYPE_CHECKING:
@@ -312,7 +313,7 @@ class Task(Generic[P, R]):
             policy=policy,
             weight=1000 if said.weight is None else units(said.weight),
             key=said.key,
-            unique_key=None if said.unique is None else f"{task.name}:{said.unique}",
+            unique_key=None if said.unique is None else unique_key(task.name, said.unique),
             ref=said.ref,
             meta=said.meta,
         )

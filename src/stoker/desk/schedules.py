@@ -21,10 +21,8 @@ from stoker.kernel.job import WAITS_FOR_TICK, Job, State, afresh
 from stoker.kernel.policy import Policy
 from stoker.kernel.repeat import first_due, next_due, parse_repeat, preview
 from stoker.kernel.rules import fitted
+from stoker.kernel.unique import SCHEDULE_PREFIX, schedule_key
 from stoker.store import Filter
-
-SCHEDULE_PREFIX = "schedule:"
-"""Begins the unique key of a schedule that belongs to a task."""
 
 _PAUSED = "schedules-paused"
 _LIVE = (State.QUEUED, State.RUNNING, State.WAITING)
@@ -90,7 +88,7 @@ class Schedules:
 
     def get(self, name: str) -> Schedule:
         """The schedule of that name; the one of a task is found without a search."""
-        for unique_key in (SCHEDULE_PREFIX + name, name):
+        for unique_key in (schedule_key(name), name):
             for job in self._clerk.store.find(Filter(states=_LIVE, unique_key=unique_key, limit=1)):
                 if job.policy.repeat is not None:
                     return Schedule(name, job)
@@ -160,7 +158,7 @@ class Schedules:
                 raise NotFound(f"job {job.id} is over")
             return control.edit(job, _redefinition(job, queue, policy, now=store.now()))
 
-        living = Filter(states=_LIVE, unique_key=SCHEDULE_PREFIX + name, limit=1)
+        living = Filter(states=_LIVE, unique_key=schedule_key(name), limit=1)
         for job in store.find(living):
             if not _redefinition(job, queue, policy, now=store.now()):
                 return Schedule(name, job)

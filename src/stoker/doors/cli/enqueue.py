@@ -20,6 +20,7 @@ from stoker.errors import BadInput
 from stoker.kernel.duration import micros
 from stoker.kernel.job import Format, Job
 from stoker.kernel.pacing import pace_of
+from stoker.kernel.unique import unique_key
 
 if TYPE_CHECKING:
     from stoker.client import Call, Stoker
@@ -140,7 +141,7 @@ def _by_hand(
         due_at=due_at,
         key=said["key"],
         # As tasks do, so that both see each other's jobs.
-        unique_key=None if said["unique"] is None else f"{name}:{said['unique']}",
+        unique_key=None if said["unique"] is None else unique_key(name, said["unique"]),
     )
     pace = pace_of(*(_time(said[name]) for name in ("once_per", "debounce", "at_most")))
     if pace is None:
