@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from stoker.desk import Desk
 from stoker.desk.notebook import Notebook
+from stoker.doors.http.once import Kept
+from stoker.errors import StoreUnavailable
+from stoker.kernel.job import Job
 from stoker.store import Filter
 from tests.engines import VirtualClock
 from tests.http.client import Answer, Api
@@ -101,24 +106,114 @@ def test_a_key_is_forgotten_after_a_day(api: Api, desk: Desk, clock: VirtualCloc
     assert api.ask("POST", "/v1/jobs", said, headers=KEY).json["id"] == 2
 
 
-@pytest.mark.parametrize(
-    ("path", "said"),
-    [
-        ("/v1/jobs", {"queue": "q"}),
-        ("/v1/jobs/batch", {"jobs": [{"queue": "q"}, {"queue": "q"}]}),
-        ("/jobber/queue", {"type": "t"}),
-    ],
-)
+NEW = [
+    ("/v1/jobs", {"queue": "q"}),
+    ("/v1/jobs/batch", {"jobs": [{"queue": "q"}, {"queue": "q", "ref": "r"}]}),
+    ("/jobber/queue", {"type": "t"}),
+    ("/schedule/", {"job_type": "t"}),
+]
+
+
+@pytest.mark.parametrize(("path", "said"), [each for each in NEW if "batch" not in each[0]])
+def test_a_key_that_was_forgotten_makes_a_new_job_though_the_old_one_is_left(
+    api: Api, desk: Desk, clock: VirtualClock, path: str, said: Any
+) -> None:
+    for night in range(1, 4):
+        api.ask("POST", path, said, headers=KEY)
+        assert len(desk.store.find(Filter())) == night
+        clock.pass_(24 * 3600)
+    for another in ({"queue": "other"}, {"type": "other"}, {"job_type": "other"}):
+        if another.keys() == said.keys():
+            assert api.ask("POST", path, another, headers=KEY).status < 300
+    assert "other" in desk.store.find(Filter(newest_first=True))[0].queue
+
+
+def dies_before_it_can_tell(desk: Desk, clock: VirtualClock) -> None:
+    """As if the servers that have done something had never come to note their answers."""
+    for note in desk.store.notes().values():
+        kept = msgspec.msgpack.decode(note.value, type=Kept)
+        pending = Kept(kept.fingerprint, kept.mark, served_until=clock.now + 120_000_000)
+        Notebook(desk.clerk).write(note.key, msgspec.msgpack.encode(pending))
+
+
+@pytest.mark.parametrize(("path", "said"), NEW)
 def test_a_server_that_dies_before_it_can_tell_makes_no_job_twice(
     api: Api, desk: Desk, clock: VirtualClock, path: str, said: Any
 ) -> None:
     first = api.ask("POST", path, said, headers=KEY)
-    # As if the answer had never been kept: the note is gone, the jobs are there.
-    for key in list(desk.store.notes()):
-        Notebook(desk.clerk).write(key, None)
+    dies_before_it_can_tell(desk, clock)
+    assert api.ask("POST", path, said, headers=KEY).json["code"] == "key_in_use"
+    clock.pass_(120)
     again = api.ask("POST", path, said, headers=KEY)
     assert (again.status, again.content) == (first.status, first.content)
     assert len(desk.store.find(Filter())) == len(said.get("jobs", [1]))
+
+
+def test_a_job_that_was_made_though_the_store_reported_trouble_is_not_made_twice(
+    api: Api, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = desk.orders.place_each
+
+    def unsure(jobs: Sequence[Job]) -> None:
+        place(jobs)
+        raise StoreUnavailable("the connection broke; the commit may stand")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(desk.orders, "place_each", unsure)
+        assert api.ask("POST", "/v1/jobs", {"queue": "q"}, headers=KEY).status == 503
+    assert api.ask("POST", "/v1/jobs", {"queue": "q"}, headers=KEY).status == 201
+    assert len(desk.store.find(Filter())) == 1
+
+
+def test_a_server_that_was_overtaken_keeps_nothing(
+    api: Api, desk: Desk, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = {"jobs": [{"queue": "q"}]}
+    enqueue_many, answers = desk.intake.enqueue_many, []
+
+    def slow(*_: object, **__: object) -> None:
+        monkeypatch.setattr(desk.intake, "enqueue_many", enqueue_many)
+        clock.pass_(120)
+        answers.append(api.ask("POST", "/v1/jobs/batch", said, headers=KEY))
+        raise StoreUnavailable("and now this")
+
+    monkeypatch.setattr(desk.intake, "enqueue_many", slow)
+    assert api.ask("POST", "/v1/jobs/batch", said, headers=KEY).status == 503
+    third = api.ask("POST", "/v1/jobs/batch", said, headers=KEY)
+    assert (third.content, third.headers["idempotent-replayed"]) == (answers[0].content, "true")
+
+
+def test_what_was_answered_at_too_great_length_is_not_done_twice(
+    api: Api, clock: VirtualClock
+) -> None:
+    for _ in range(2):
+        api.put(payload="x" * 2**20)
+    wish = {"queues": ["q"], "visibility": "1h"}
+    first = api.ask("POST", "/v1/claims", wish, headers=KEY)
+    assert [job["id"] for job in first.json["jobs"]] == [1]
+    for _ in range(2):
+        again = api.ask("POST", "/v1/claims", wish, headers=KEY)
+        assert (again.status, again.json["code"]) == (409, "answer_not_kept")
+        assert "retry-after" not in again.headers
+        clock.pass_(600)
+    jobs = api.get("/v1/stats").json["jobs"]
+    assert (jobs["RUNNING"], jobs["QUEUED"]) == (1, 1)
+
+
+def test_keys_of_different_tokens_never_meet(api: Api) -> None:
+    def made(name: str, asker: dict[str, str]) -> dict[str, str]:
+        wish = {"name": name, "scopes": ["admin"]}
+        token = api.ask("POST", "/v1/tokens", wish, headers=asker).json["token"]
+        return {"Authorization": f"Bearer {token}"}
+
+    first = made("a", {})
+    second = made("a:b", first)
+    said = {"queue": "q"}
+    ids = [
+        api.ask("POST", "/v1/jobs", said, headers={**token, "Idempotency-Key": key}).json["id"]
+        for token, key in ((first, "b:x"), (second, "x"))
+    ]
+    assert ids == [1, 2]
 
 
 @pytest.mark.parametrize("key", ["", " ", "x" * 256])

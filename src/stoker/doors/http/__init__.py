@@ -7,6 +7,6 @@ office      carries requests to the desk, many at a time; `waiting` (claims), `o
 jobs, work, queues, schedules, events, tokens   the operations, each a thin function
 wishes      what may be said, as types; the OpenAPI page is generated from them
 problems    every answer that is no success
-gate        tokens, scopes and how often one may call; `once` is for Idempotency-Key
+gate        tokens, scopes and how often one may call; `once`, `marks` are for Idempotency-Key
 jobber/     the routes of Jobber and Walrus, a worker for them, results posted to a URL
 """

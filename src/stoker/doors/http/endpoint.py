@@ -49,7 +49,7 @@ class Call(NamedTuple):
     query: Any
     body: Any
     once: str | None
-    """What its Idempotency-Key comes down to, if it has one."""
+    """If it has an Idempotency-Key: a UUID, by which what is made for it is known again."""
     receive: Receive
     raw: bytes
     """The body as it was sent."""
@@ -130,15 +130,18 @@ class Endpoint:
             scope["path_params"],
             reader.query(scope["query_string"]),
             reader.body(raw) if len(raw) < LARGE else await office.run(reader.body, raw),
-            _once(operation, caller, headers),
+            None,
             receive,
             raw,
         )
-        if call.once is None:
+        key = _key(operation, caller, headers)
+        if key is None:
             return await operation.handler(call)
         said = (operation.method.encode(), scope["path"].encode(), scope["query_string"], raw)
         return await office.once.serve(
-            call.once, fingerprint_of(*said), lambda: _answered(operation.handler(call))
+            key,
+            fingerprint_of(*said),
+            lambda mark: _answered(operation.handler(call._replace(once=mark))),
         )
 
     async def _body(self, headers: Headers, receive: Receive) -> bytes:
@@ -244,14 +247,15 @@ async def _read(receive: Receive, most: int) -> bytes:
     return body
 
 
-def _once(operation: Operation, caller: Caller, headers: Headers) -> str | None:
+def _key(operation: Operation, caller: Caller, headers: Headers) -> bytes | None:
+    """What the Idempotency-Key of this caller comes down to, if there is one."""
     said = headers.get(b"idempotency-key")
     if said is None or not operation.once:
         return None
     key = said.decode("latin-1").strip()
     if not 0 < len(key) <= LONGEST_KEY:
         raise BadInput(f"an Idempotency-Key has 1 to {LONGEST_KEY} characters")
-    return f"{caller.name}:{key}"
+    return fingerprint_of(caller.name.encode(), key.encode())
 
 
 async def _answered(answer: Awaitable[Answer | Stream]) -> Answer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import msgspec
@@ -25,6 +25,7 @@ from stoker.doors.http import wishes
 from stoker.doors.http.answers import NOTHING, Answer, told
 from stoker.doors.http.callbacks import with_callback
 from stoker.doors.http.endpoint import Call, Handler, Operation, Short, unless_gone
+from stoker.doors.http.marks import made_before, marked
 from stoker.doors.http.problems import Changed
 from stoker.doors.http.register import Scope
 from stoker.errors import BadInput, Duplicate, NotFound, Refused, StokerError
@@ -101,8 +102,8 @@ async def enqueue(call: Call) -> Answer:
     """Enqueue one job."""
     wish: wishes.NewJob = call.body
     job, pace = wish.read(call.office.desk.store.now()), wish.pace
-    if call.once is not None and job.ref is None and wish.debounce is None:
-        job = msgspec.structs.replace(job, ref=_ref(call, 0))
+    if wish.debounce is None:
+        (job,) = marked(call, [job])
     try:
         if wish.callback is None:
             placed = await call.office.enqueue(job, wish.twin, pace)
@@ -111,7 +112,8 @@ async def enqueue(call: Call) -> Answer:
         else:
             raise BadInput("a job with a callback must be new; leave once_per and debounce out")
     except Duplicate as error:
-        placed = (await _made_before(call, [job], error))[0]
+        (made,) = await made_before(call, [job], error)
+        placed = Placement(made, fresh=True)
     return _there(job, placed)
 
 
@@ -130,7 +132,8 @@ async def enqueue_many(call: Call) -> Answer:
     try:
         placed = await call.office.run(_take_in, call)
     except Duplicate as error:
-        placed = await _made_before(call, _drafts(call), error)
+        made = await made_before(call, _drafts(call), error)
+        placed = [Placement(job_id, fresh=True) for job_id in made]
     call.office.observer.nudge()
     said = AllPlaced([Placed(each.id, each.fresh) for each in placed])
     return told(said, 201 if any(each.fresh for each in placed) else 200)
@@ -142,29 +145,7 @@ def _take_in(call: Call) -> list[Placement]:
 
 def _drafts(call: Call) -> list[Job]:
     now = call.office.desk.store.now()
-    jobs = [draft.read(now) for draft in call.body.jobs]
-    if call.once is None:
-        return jobs
-    replace = msgspec.structs.replace
-    return [
-        replace(job, ref=_ref(call, i)) if job.ref is None else job for i, job in enumerate(jobs)
-    ]
-
-
-def _ref(call: Call, place: int) -> str:
-    """By which a job that was made for an Idempotency-Key is known again."""
-    return f"http-once:{call.once}:{place}"
-
-
-async def _made_before(call: Call, jobs: Sequence[Job], error: Duplicate) -> list[Placement]:
-    """The jobs of this very request, if a server that died has made them; else they are twins."""
-    if call.once is None:
-        raise error
-    store = call.office.desk.store
-    found = [await call.office.run(store.find, Filter(ref=job.ref, limit=1)) for job in jobs]
-    if not all(found) or any(job.ref != _ref(call, i) for i, job in enumerate(jobs)):
-        raise error
-    return [Placement(page[0].id, fresh=True) for page in found]
+    return marked(call, [draft.read(now) for draft in call.body.jobs])
 
 
 # -- looking -------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ _PLACES: Mapping[str | None, Page] = {
 _ALWAYS = ("bad_input", "store_unavailable", "store_full")
 _GUARDED = ("unauthorized", "forbidden", "too_many")
 _SPOKEN = ("too_large",)
-_ONCE = ("key_in_use", "key_reused")
+_ONCE = ("key_in_use", "answer_not_kept", "key_reused")
 _ABOUT = """\
 Jobs for any language: put them in, work on them, look after them.
 

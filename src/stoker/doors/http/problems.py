@@ -64,6 +64,12 @@ class KeyInUse(StokerError):
     code = "key_in_use"
 
 
+class AnswerNotKept(StokerError):
+    """The request with this idempotency key was served, and its answer was too large to keep."""
+
+    code = "answer_not_kept"
+
+
 class TooMany(StokerError):
     """More requests than allowed."""
 
@@ -111,6 +117,11 @@ KINDS: Mapping[str, Kind] = {
     ),
     "contended": Kind(409, "It keeps changing", AGAIN),
     "key_in_use": Kind(409, "The same request is being served", AGAIN),
+    "answer_not_kept": Kind(
+        409,
+        "It was done, but the answer is lost",
+        "Look at what there is now; use a new Idempotency-Key to ask once more.",
+    ),
     "changed": Kind(412, "It has changed meanwhile", "Read it again and use its new ETag."),
     "too_large": Kind(413, "The request is too large", "Send less at a time."),
     "key_reused": Kind(

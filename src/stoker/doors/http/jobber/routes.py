@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Annotated
-from uuid import NAMESPACE_OID, uuid4, uuid5
+from uuid import uuid4
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
@@ -148,14 +148,14 @@ async def _queued(call: Call, offer: _Offer, said: str, member: str) -> str:
 
 def _drafted(offer: _Offer, kind: str, now: int, once: str | None = None) -> Job:
     payload = b"null" if offer.payload is UNSET else bytes(offer.payload)
-    ref = uuid4() if once is None else uuid5(NAMESPACE_OID, once)
+    ref = str(uuid4()) if once is None else once
     due, policy = 0, POLICY
     if isinstance(offer, WalrusJob):
         later = offer.run_after_secs or offer.RunAfterSecs
         due = now + later * 1_000_000 if later else 0
         if offer.every is not None:
             policy = msgspec.structs.replace(POLICY, repeat=f"every {offer.every}")
-    return Job(PREFIX + kind, kind, payload, due_at=due, policy=policy, ref=str(ref))
+    return Job(PREFIX + kind, kind, payload, due_at=due, policy=policy, ref=ref)
 
 
 def _plain(offer: JobberJob, now: int) -> Job | None:
