@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -15,8 +16,10 @@ from stoker.doors.http.once import Kept
 from stoker.errors import StoreUnavailable
 from stoker.kernel.job import Job
 from stoker.store import Filter
+from stoker.store.redis import RedisStore
 from tests.engines import VirtualClock
-from tests.http.client import Answer, Api
+from tests.http.client import Answer, Api, opened
+from tests.servers import valkey
 
 KEY = {"Idempotency-Key": "order 7"}
 
@@ -147,6 +150,37 @@ def test_a_server_that_dies_before_it_can_tell_makes_no_job_twice(
     again = api.ask("POST", path, said, headers=KEY)
     assert (again.status, again.content) == (first.status, first.content)
     assert len(desk.store.find(Filter())) == len(said.get("jobs", [1]))
+
+
+def test_neither_does_it_make_children_twice(api: Api, desk: Desk, clock: VirtualClock) -> None:
+    api.put()
+    (job,) = api.take(visibility="1h")
+    path, said = f"/v1/jobs/{job['id']}/spawn", {"lease": job["lease"]}
+    wish = {**said, "jobs": [{"queue": "c"}, {"queue": "c", "ref": "mine"}]}
+    first = api.ask("POST", path, wish, headers=KEY)
+    dies_before_it_can_tell(desk, clock)
+    clock.pass_(120)
+    again = api.ask("POST", path, wish, headers=KEY)
+    assert (again.status, again.content) == (first.status, first.content)
+    assert first.json["ids"] == [child.id for child in desk.store.find(Filter(queue="c"))]
+    assert desk.store.get([job["id"]])[job["id"]].open_children == 2
+
+
+def test_children_with_a_key_live_with_their_parent_where_there_are_partitions(
+    clock: VirtualClock,
+) -> None:
+    server = valkey.default_server()
+    with (
+        valkey.prefix(server) as prefix,
+        closing(RedisStore(server.url(prefix, partitions=8), clock=clock)) as store,
+        opened(Desk(store)) as api,
+    ):
+        for _ in range(4):
+            api.put()
+        for job in api.take(limit=4):
+            wish = {"lease": job["lease"], "jobs": [{"queue": "c"}, {"queue": "c"}]}
+            key = {"Idempotency-Key": str(job["id"])}
+            assert api.ask("POST", f"/v1/jobs/{job['id']}/spawn", wish, headers=key).status == 201
 
 
 def test_a_job_that_was_made_though_the_store_reported_trouble_is_not_made_twice(

@@ -16,10 +16,11 @@ from stoker.doors.http import wishes
 from stoker.doors.http.answers import NOTHING, Answer, told
 from stoker.doors.http.endpoint import Call, Handler, Operation, unless_gone
 from stoker.doors.http.jobs import LARGEST_ID, Done, done, job_id, number, patience
+from stoker.doors.http.marks import made_before, marked
 from stoker.doors.http.office import Account, Told
 from stoker.doors.http.register import Scope
 from stoker.doors.http.waiting import Wish
-from stoker.errors import BadInput, SessionLost, StokerError
+from stoker.errors import BadInput, Duplicate, SessionLost, StokerError
 from stoker.kernel.duration import micros
 from stoker.kernel.glob import check_pattern, is_glob
 from stoker.kernel.job import Job, State
@@ -231,8 +232,11 @@ async def rewrite(call: Call) -> Answer:
 async def spawn(call: Call) -> Answer:
     """Children of a job in hand."""
     now = call.office.desk.store.now()
-    children = [draft.read(now) for draft in call.body.jobs]
-    ids = await _with_held(call, lambda job: call.office.desk.intake.spawn(job, children))
+    children = marked(call, [draft.read(now) for draft in call.body.jobs], job_id(call))
+    try:
+        ids = await _with_held(call, lambda job: call.office.desk.intake.spawn(job, children))
+    except Duplicate as error:
+        ids = await made_before(call, children, error)
     return told(Spawned(ids), 201)
 
 
