@@ -71,8 +71,10 @@ def test_a_change_of_settings_is_told(api: Api) -> None:
 
 def test_an_id_that_is_not_known_leads_to_the_whole_picture(api: Api) -> None:
     a = api.put()
-    now(api, f"&job={a}")
-    for after in ("feedbeef-7", "nonsense", "-", "٣-٣"):
+    (event,) = now(api, f"&job={a}")
+    epoch = event.id.partition("-")[0]
+    future = (f"{epoch}-99", f"{epoch}-{'9' * 5000}", f"{epoch}--1", f"{epoch}-")
+    for after in ("feedbeef-7", "nonsense", "-", "٣-٣", *future):
         assert states(now(api, f"&job={a}&after={after}")) == [(a, "QUEUED")]
 
 
@@ -85,7 +87,8 @@ def test_a_job_that_is_gone_is_told_to_be_gone(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["job=x", "job=-1", "job=99999999999999999999", "queue=" + "*" * 300]
+    "query",
+    ["job=x", "job=-1", "job=99999999999999999999", "job=" + "9" * 5000, "queue=" + "*" * 300],
 )
 def test_what_nobody_can_watch_is_refused(plain: Api, query: str) -> None:
     assert plain.get(f"/v1/events?{query}").status == 400

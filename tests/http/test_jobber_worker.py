@@ -9,7 +9,7 @@ import pytest
 
 from stoker.desk import Desk
 from stoker.doors.http.jobber.worker import JobberWorker, PostResult
-from stoker.errors import LeaseLost
+from stoker.errors import BadInput, LeaseLost
 from stoker.kernel.job import State
 from stoker.store import Filter
 from stoker.watch.recover import recover
@@ -138,6 +138,11 @@ def test_a_poison_job_stops_after_five_tries(
         clock.pass_(3600)
     assert len(tries) == 5
     assert [job.state for job in desk.store.find(Filter())] == [State.FAILED]
+
+
+def test_a_worker_needs_time_for_a_job(desk: Desk) -> None:
+    with pytest.raises(BadInput, match="visibility of 0"):
+        JobberWorker(desk, "t", visibility=0, handle=noting([]))
 
 
 def test_a_worker_that_runs_is_woken_by_a_job_and_stops_when_told(api: Api, make: Make) -> None:

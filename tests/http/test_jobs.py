@@ -221,7 +221,7 @@ def test_a_query_that_cannot_be_meant_is_refused(plain: Api, query: str, why: st
     assert (answer.status, why in answer.json["detail"]) == (400, True), answer.json
 
 
-@pytest.mark.parametrize("job_id", ["7", "0", "9223372036854775807", "9" * 40])
+@pytest.mark.parametrize("job_id", ["7", "0", "9223372036854775807", "9" * 40, "9" * 5000])
 def test_a_job_that_there_is_not_is_not_found(api: Api, job_id: str) -> None:
     for path in (f"/v1/jobs/{job_id}", f"/v1/jobs/{job_id}/explain"):
         assert api.get(path).json["code"] == "not_found"
@@ -299,7 +299,7 @@ def test_an_edit_with_if_match_meets_the_job_that_was_seen_or_nothing(api: Api) 
     for tags in (f'"77", {done.headers["etag"]}', "*"):
         assert api.ask("PATCH", path, {"payload": 4}, headers={"If-Match": tags}).status in (200,)
         done = api.get(path)
-    for tags in ('W/"1"', "nonsense", '"x"'):
+    for tags in ('W/"1"', "nonsense", '"x"', f'"{"9" * 5000}"'):
         assert api.ask("PATCH", path, {"payload": 5}, headers={"If-Match": tags}).status == 412
     assert api.job(job_id)["payload"] == 4
 

@@ -136,6 +136,24 @@ def test_settings_that_cannot_be_meant_are_refused(plain: Api, change: dict[str,
     assert plain.get("/v1/queues").json["queues"] == []
 
 
+@pytest.mark.parametrize("name", ["%ed%a0%80", "%ff", "a%c3", "%ef%bf%bd%ff"])
+def test_a_name_that_is_not_utf_8_is_refused(plain: Api, name: str) -> None:
+    for answer in (
+        plain.ask("PATCH", f"/v1/queues/{name}", {"capacity": 1}),
+        plain.get(f"/v1/queues/{name}"),
+        plain.post(f"/v1/replies/{name}", 1),
+        plain.get(f"/v1/schedules/{name}"),
+    ):
+        assert (answer.status, answer.json["code"]) == (400, "bad_input")
+        assert "UTF-8" in answer.json["detail"]
+    assert plain.get("/v1/queues").json["queues"] == []
+
+
+def test_the_sign_for_what_cannot_be_read_may_be_meant(plain: Api) -> None:
+    plain.done("PATCH", "/v1/queues/%ef%bf%bd", {"capacity": 1})
+    assert plain.get("/v1/queues/%ef%bf%bd").json["name"] == "\ufffd"
+
+
 def test_a_queue_can_be_purged(api: Api) -> None:
     for _ in range(3):
         api.put()

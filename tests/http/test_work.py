@@ -404,9 +404,25 @@ def test_what_a_closed_session_holds_is_free_at_once(api: Api) -> None:
     assert len(api.take()) == 1
 
 
-@pytest.mark.parametrize("session", ["1", "9" * 30])
+@pytest.mark.parametrize("session", ["1", "9" * 30, "9" * 5000])
 def test_a_session_that_never_was_is_lost(api: Api, session: str) -> None:
     assert api.post(f"/v1/sessions/{session}/beat", {}).json["code"] == "session_lost"
+
+
+@pytest.mark.parametrize("nothing", [0, "0s", 1e-9])
+def test_a_lease_that_would_be_over_at_once_is_neither_given_nor_made_so(
+    plain: Api, nothing: float | str
+) -> None:
+    plain.put()
+    claim = {"queues": ["q"], "visibility": nothing}
+    reports = {"reports": [], "claim": claim}
+    refused = [plain.post("/v1/claims", claim), plain.post("/v1/reports", reports)]
+    (job,) = plain.take()
+    refused.append(plain.say(job, "renew", visibility=nothing))
+    refused.append(plain.say(job, "progress", progress=0.5, visibility=nothing))
+    for answer in refused:
+        assert (answer.status, "visibility of 0" in answer.json["detail"]) == (400, True)
+    assert plain.say(job, "finish").status == 200
 
 
 def test_a_session_must_last_a_second(plain: Api) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote_to_bytes
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from stoker.desk import Placement
 from stoker.doors.http.answers import EVENTS, PROBLEM, Answer, Stream
 from stoker.doors.http.gate import Caller, Headers
+from stoker.doors.http.numbers import read_number
 from stoker.doors.http.office import Office
 from stoker.doors.http.once import fingerprint_of
 from stoker.doors.http.problems import (
@@ -121,6 +122,7 @@ class Endpoint:
         office = self._office
         headers: Headers = dict(scope["headers"])
         caller = office.gate.admit(headers, operation.scopes) if operation.scopes else NOBODY
+        _check_path(scope)
         reader = self._readers[operation.method]
         raw = await self._body(headers, receive) if operation.body is not None else b""
         call = Call(
@@ -146,8 +148,9 @@ class Endpoint:
 
     async def _body(self, headers: Headers, receive: Receive) -> bytes:
         settings = self._office.settings
-        length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length) > settings.largest_body:
+        length = headers.get(b"content-length", b"0").decode("latin-1")
+        size = read_number(length)
+        if length.isdigit() and (size is None or size > settings.largest_body):
             raise TooLarge(f"a request may have {settings.largest_body:,} bytes at most")
         return await _read(receive, settings.largest_body)
 
@@ -228,6 +231,15 @@ class Reader:
         if len(values) > 1:
             raise ValueError(f"`{name}` can be said once only")
         return values[0]
+
+
+def _check_path(scope: Scope) -> None:
+    """A path that is not UTF-8 has come with U+FFFD for what is wrong; that may also be meant."""
+    if "\ufffd" in scope["path"]:
+        try:
+            unquote_to_bytes(scope.get("raw_path") or b"").decode()
+        except ValueError as error:
+            raise BadInput(f"the path is not UTF-8: {error}") from error
 
 
 async def _read(receive: Receive, most: int) -> bytes:

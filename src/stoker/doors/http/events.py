@@ -8,7 +8,7 @@ import msgspec
 
 from stoker.doors.http.answers import EVENTS, Stream
 from stoker.doors.http.endpoint import Call, Operation
-from stoker.doors.http.jobs import number
+from stoker.doors.http.numbers import number
 from stoker.doors.http.observer import Event, Observer
 from stoker.doors.http.problems import TooMany
 from stoker.errors import BadInput
@@ -41,18 +41,12 @@ async def listen(call: Call) -> Stream:
         raise TooMany(f"{observer.count} streams are open, more are not allowed")
     if len(asked.job) > _MOST_JOBS or len(asked.queue) > _MOST_PATTERNS:
         raise BadInput(f"name {_MOST_JOBS} jobs and {_MOST_PATTERNS} queues at most")
-    jobs = [_id(text) for text in asked.job]
+    jobs = [number(text) for text in asked.job]
     queues = asked.queue or ([] if jobs else ["*"])
     for pattern in queues:
         check_pattern(pattern)
     after = asked.after or call.headers.get(b"last-event-id", b"").decode("latin-1")
     return Stream(_told(observer, observer.events(jobs, queues, after), once=asked.once))
-
-
-def _id(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise BadInput(f"{text!r} is no id of a job")
-    return number(text)
 
 
 async def _told(

@@ -26,14 +26,13 @@ from stoker.doors.http.answers import NOTHING, Answer, told
 from stoker.doors.http.callbacks import with_callback
 from stoker.doors.http.endpoint import Call, Handler, Operation, Short, unless_gone
 from stoker.doors.http.marks import made_before, marked
+from stoker.doors.http.numbers import number, read_number
 from stoker.doors.http.problems import Changed
 from stoker.doors.http.register import Scope
 from stoker.errors import BadInput, Duplicate, NotFound, Refused, StokerError
 from stoker.kernel.duration import micros
 from stoker.kernel.job import Job, State
 from stoker.store import Filter, Store
-
-LARGEST_ID = 2**63 - 1
 
 
 class Placed(msgspec.Struct, frozen=True):
@@ -224,7 +223,7 @@ def _tags(call: Call) -> set[int] | None:
         return None
     tags = [tag.strip() for tag in said.split(",")]
     quoted = [tag[1:-1] for tag in tags if len(tag) > 2 and tag[0] == tag[-1] == '"']
-    return {int(tag) for tag in quoted if tag.isascii() and tag.isdigit()}
+    return {revision for tag in quoted if (revision := read_number(tag)) is not None}
 
 
 async def cancel(call: Call) -> Answer:
@@ -276,18 +275,10 @@ def done(wanted: int, result: Job | StokerError) -> Done:
 
 def job_id(call: Call) -> int:
     """The id in the path."""
-    wanted: int = call.path["id"]
-    if wanted > LARGEST_ID:
-        raise NotFound(f"there is no job {wanted}")
+    wanted = read_number(call.path["id"])
+    if wanted is None:
+        raise NotFound(f"there is no job {call.path['id']}")
     return wanted
-
-
-def number(text: str) -> int:
-    """A session, a lease or a cursor: a number too large for many a JSON reader."""
-    value = int(text)
-    if value > LARGEST_ID:
-        raise BadInput(f"{text} is too large a number to be one of ours")
-    return value
 
 
 def patience(call: Call, said: wishes.Duration | None) -> float:
@@ -315,7 +306,7 @@ OPERATIONS = [
         short=Short(_plain, _there),
     ),
     Operation(
-        *("GET", "/v1/jobs/{id:int}", get_job, "One job, perhaps when it has ended"),
+        *("GET", "/v1/jobs/{id:digits}", get_job, "One job, perhaps when it has ended"),
         scopes=_SEE,
         query=Look,
         answers={200: JobForm},
@@ -336,7 +327,7 @@ OPERATIONS = [
         answers={200: Page},
     ),
     Operation(
-        *("PATCH", "/v1/jobs/{id:int}", edit, "Change a job; If-Match guards it"),
+        *("PATCH", "/v1/jobs/{id:digits}", edit, "Change a job; If-Match guards it"),
         scopes=_OPERATE,
         body=wishes.Edit,
         answers={200: JobForm},
@@ -345,28 +336,29 @@ OPERATIONS = [
         once=True,
     ),
     Operation(
-        *("DELETE", "/v1/jobs/{id:int}", delete, "Remove all trace of a job that is not running"),
+        *("DELETE", "/v1/jobs/{id:digits}", delete),
+        "Remove all trace of a job that is not running",
         scopes=_OPERATE,
         answers={204: None},
         problems=("not_found", "illegal_move"),
         once=True,
     ),
     Operation(
-        *("POST", "/v1/jobs/{id:int}/cancel", cancel, "Cancel a job, or ask it to stop"),
+        *("POST", "/v1/jobs/{id:digits}/cancel", cancel, "Cancel a job, or ask it to stop"),
         scopes=_OPERATE,
         answers={200: JobForm},
         problems=("not_found", "illegal_move"),
         once=True,
     ),
     Operation(
-        *("POST", "/v1/jobs/{id:int}/retry", retry, "Run an ended job afresh"),
+        *("POST", "/v1/jobs/{id:digits}/retry", retry, "Run an ended job afresh"),
         scopes=_OPERATE,
         answers={200: JobForm},
         problems=("not_found", "illegal_move"),
         once=True,
     ),
     Operation(
-        *("GET", "/v1/jobs/{id:int}/explain", why, "Why a job does not run"),
+        *("GET", "/v1/jobs/{id:digits}/explain", why, "Why a job does not run"),
         scopes=_SEE,
         answers={200: ExplanationForm},
         problems=("not_found",),

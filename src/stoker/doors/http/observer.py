@@ -21,6 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from stoker.doors.forms import job_form, queue_form
+from stoker.doors.http.numbers import read_number
 from stoker.errors import StoreError
 from stoker.kernel.glob import glob_matches
 from stoker.kernel.job import Job
@@ -155,8 +156,10 @@ class Observer:
         return f"{self._epoch}-{event.seq}"
 
     def _seq_of(self, text: str) -> int:
-        epoch, _, seq = text.partition("-")
-        return int(seq) if epoch == self._epoch and seq.isascii() and seq.isdigit() else 0
+        """The event that an id stands for; 0: for none that there was here."""
+        epoch, _, digits = text.partition("-")
+        seq = read_number(digits) or 0
+        return seq if epoch == self._epoch and seq <= self._seq else 0
 
     def _join(self, subscription: Subscription) -> None:
         self._subscriptions.add(subscription)

@@ -20,7 +20,7 @@ Page = dict[str, Any]
 _REF = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"{(\w+)(?::(\w+))?}")
 _PLACES: Mapping[str | None, Page] = {
-    "int": {"type": "integer", "minimum": 0},
+    "digits": {"type": "integer", "minimum": 0},
     "path": {"type": "string", "minLength": 1},
     None: {"type": "string", "minLength": 1},
 }

@@ -7,6 +7,7 @@ zone. What is left out is as it is usual.
 from __future__ import annotations
 
 import base64
+from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -157,6 +158,14 @@ def due_at(now: int, at: str | None, delay: Duration | None) -> int | None:
     if delay is not None:
         return now + micros(delay)
     return None if at is None else read_moment(at)
+
+
+def visibility_of(said: Duration | timedelta) -> int:
+    """For how long a lease holds without a sign of life."""
+    visibility = micros(said)
+    if visibility == 0:
+        raise BadInput("a visibility of 0 is over before the work begins; give more, such as 30s")
+    return visibility
 
 
 IfExists = Literal["reject", "return", "update"]

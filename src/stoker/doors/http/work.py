@@ -15,8 +15,9 @@ from stoker.doors.forms import JobForm, StateName, job_facts, state_name
 from stoker.doors.http import wishes
 from stoker.doors.http.answers import NOTHING, Answer, told
 from stoker.doors.http.endpoint import Call, Handler, Operation, unless_gone
-from stoker.doors.http.jobs import LARGEST_ID, Done, done, job_id, number, patience
+from stoker.doors.http.jobs import Done, done, job_id, patience
 from stoker.doors.http.marks import made_before, marked
+from stoker.doors.http.numbers import number, read_number
 from stoker.doors.http.office import Account, Told
 from stoker.doors.http.register import Scope
 from stoker.doors.http.waiting import Wish
@@ -116,7 +117,7 @@ async def _claimed(call: Call, wish: Wish, seconds: float) -> Sequence[Job]:
 
 def _visibility(claim: wishes.Claim) -> int | None:
     if claim.visibility is not None:
-        return micros(claim.visibility)
+        return wishes.visibility_of(claim.visibility)
     return None if claim.session is not None else USUAL_VISIBILITY
 
 
@@ -215,7 +216,7 @@ def _reported(said: Told, result: Job | BaseException | None) -> Done:
 async def touch(call: Call) -> Answer:
     """A sign of life: a later end of the lease, progress, or both."""
     words: wishes.Renew | wishes.Progress = call.body
-    visibility = None if words.visibility is None else micros(words.visibility)
+    visibility = None if words.visibility is None else wishes.visibility_of(words.visibility)
     progress = words.progress if isinstance(words, wishes.Progress) else None
     report = call.office.desk.report
     job = await _with_held(call, partial(report.touch, visibility=visibility, progress=progress))
@@ -288,9 +289,9 @@ async def close_session(call: Call) -> Answer:
 
 
 def _session(call: Call) -> int:
-    session: int = call.path["session"]
-    if session > LARGEST_ID:
-        raise SessionLost(f"there is no session {session}")
+    session = read_number(call.path["session"])
+    if session is None:
+        raise SessionLost(f"there is no session {call.path['session']}")
     return session
 
 
@@ -318,7 +319,7 @@ def _claiming(path: str, handler: Handler, words: type, said: type, summary: str
 
 def _word(verb: str, handler: Handler, words: type, summary: str) -> Operation:
     return Operation(
-        *("POST", f"/v1/jobs/{{id:int}}/{verb}", handler, summary),
+        *("POST", f"/v1/jobs/{{id:digits}}/{verb}", handler, summary),
         scopes=_WORK,
         body=words,
         answers={200: Said},
@@ -359,14 +360,14 @@ OPERATIONS = [
         once=True,
     ),
     Operation(
-        *("POST", "/v1/sessions/{session:int}/beat", beat, "Keep a session alive"),
+        *("POST", "/v1/sessions/{session:digits}/beat", beat, "Keep a session alive"),
         scopes=_WORK,
         body=wishes.Beat,
         answers={200: Alive},
         problems=("session_lost",),
     ),
     Operation(
-        *("DELETE", "/v1/sessions/{session:int}", close_session, "End a session"),
+        *("DELETE", "/v1/sessions/{session:digits}", close_session, "End a session"),
         scopes=_WORK,
         answers={204: None},
         problems=("session_lost",),

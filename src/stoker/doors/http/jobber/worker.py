@@ -16,8 +16,8 @@ import msgspec
 
 from stoker.desk import Desk
 from stoker.doors.http.jobber.routes import PREFIX
+from stoker.doors.http.wishes import visibility_of
 from stoker.errors import LeaseLost
-from stoker.kernel.duration import micros
 from stoker.kernel.job import Job
 from stoker.kernel.retry import failure_of
 from stoker.store.bell import Listener
@@ -57,7 +57,7 @@ class JobberWorker:
     ) -> None:
         self._desk = desk
         self._queue = PREFIX + kind.strip()
-        self._visibility = micros(visibility)
+        self._visibility = visibility_of(visibility)
         self._handle = handle
         self._post_result = post_result
         self._stopping = threading.Event()
