@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,7 +11,10 @@ import pytest
 from stoker.desk import Desk
 from stoker.doors.http.gate import Pace
 from stoker.doors.http.register import Register
-from tests.http.client import Api
+from stoker.doors.http.settings import Settings
+from stoker.kernel.job import Job
+from tests.http.client import PATIENCE, Api
+from tests.http.server import listening
 
 WITHOUT = ("/health", "/ready", "/openapi.json")
 
@@ -100,6 +104,26 @@ def test_an_exposed_door_stays_shut_when_its_last_token_is_taken_away(
     Register(desk).remove("a")
     assert door(host="0.0.0.0").get("/v1/stats").status == 401  # noqa: S104
     assert door(host="0.0.0.0", insecure=True).get("/v1/stats").status == 200  # noqa: S104
+
+
+def test_a_stream_ends_when_its_token_is_taken_away(desk: Desk) -> None:
+    token, other = Register(desk).add("a", ["operate"]), Register(desk).add("b", ["admin"])
+    desk.intake.enqueue(Job("q"))
+    with listening(Settings(port=0), desk) as port:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        connection.request("GET", "/v1/events?queue=*", headers=bearer(token))
+        stream = connection.getresponse()
+        while not stream.readline().startswith(b"data:"):
+            pass
+        second = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        second.request("DELETE", "/v1/tokens/a", headers=bearer(other))
+        assert second.getresponse().read() == b""
+        second.request("POST", "/v1/jobs", '{"queue":"secret"}', bearer(other))
+        assert second.getresponse().status == 201
+        for line in stream:
+            assert b"secret" not in line
+        connection.close()
+        second.close()
 
 
 def test_a_token_may_call_so_often_a_second(desk: Desk, door: Callable[..., Api]) -> None:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Iterator
+from functools import partial
+from unittest.mock import Mock
 
 import pytest
 
+from stoker.desk import Desk
+from stoker.doors.http.envelope import Envelope
 from stoker.doors.http.settings import Settings
+from stoker.kernel.job import Job
+from stoker.store.memory import MemoryStore
 from tests.http.client import PATIENCE
 from tests.http.server import listening
+from tests.worker.waiting import until
 
+LARGE = 8 * 2**20
 QUICK = Settings(
     port=0,
     largest_body=1000,
@@ -104,6 +113,78 @@ def test_there_are_only_so_many_connections() -> None:
         assert answer.startswith(b"HTTP/1.1 503 ")
         for other in others:
             other.close()
+
+
+# -- clients that do not take what they asked for ------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def laden() -> Desk:
+    """With a job that is more than a connection holds."""
+    desk = Desk(MemoryStore())
+    desk.intake.enqueue(Job("q", payload=b'"%b"' % (b"x" * LARGE)))
+    return desk
+
+
+def asking(port: int, path: str) -> socket.socket:
+    """A client that has asked, and can hold little of the answer."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.settimeout(PATIENCE)
+    client.connect(("127.0.0.1", port))
+    client.sendall(b"GET %b HTTP/1.1\r\nHost: localhost\r\n\r\n" % path.encode())
+    return client
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs/1", "/v1/events?job=1"])
+def test_a_client_that_does_not_take_its_answer_is_let_go(
+    laden: Desk, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    health = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    settings = Settings(port=0, connections=2, send_seconds=0.2, idle_seconds=1)
+    with listening(settings, laden) as port, asking(port, path) as client:
+        client.recv(1)
+        until(lambda: told(port, health).startswith(b"HTTP/1.1 200 "))
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
+class Pipe(asyncio.Transport):
+    """Of which somebody takes what he likes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = 0
+        self.aborted = False
+
+    def is_closing(self) -> bool:
+        return False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.left += len(data)
+
+    def close(self) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return self.left
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def test_a_client_that_takes_it_slowly_is_not_let_go() -> None:
+    pipe, loop, looks = Pipe(), Mock(), []
+    loop.call_later = lambda _, look, *said: looks.append(partial(look, *said))
+    envelope = Envelope(pipe, loop, 30.0)
+    envelope.send(b"x" * 100)
+    envelope.close()
+    for _ in range(5):
+        pipe.left -= 10
+        envelope.send(b"y" * 10)  # more comes than goes, but it goes
+        looks.pop()()
+        assert not pipe.aborted
+    looks.pop()()
+    assert (pipe.aborted, looks) == (True, [])
 
 
 def test_the_head_and_the_body_of_an_answer_come_in_one_piece(port: int) -> None:

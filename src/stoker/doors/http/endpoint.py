@@ -33,7 +33,6 @@ R = TypeVar("R")
 LONGEST_KEY = 255
 LARGE = 64 * 2**10
 """From so many bytes on, reading would keep others waiting: it is done in a thread."""
-_SEND_SECONDS = 30.0
 _STREAM = Answer(200, media=EVENTS)
 
 NOBODY = Caller("", frozenset())
@@ -307,8 +306,7 @@ async def _pour(stream: Stream, receive: Receive, send: Send) -> None:
 
     async def pour() -> None:
         async for chunk in stream.chunks:
-            async with asyncio.timeout(_SEND_SECONDS):  # whoever does not read is let go
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
     with suppress(ClientGone):

@@ -9,8 +9,9 @@ import msgspec
 from stoker.doors.http.answers import EVENTS, Stream
 from stoker.doors.http.endpoint import Call, Operation
 from stoker.doors.http.numbers import number
-from stoker.doors.http.observer import Event, Observer
+from stoker.doors.http.observer import Event
 from stoker.doors.http.problems import TooMany
+from stoker.doors.http.register import Scope
 from stoker.errors import BadInput
 from stoker.kernel.glob import check_pattern
 
@@ -46,16 +47,17 @@ async def listen(call: Call) -> Stream:
     for pattern in queues:
         check_pattern(pattern)
     after = asked.after or call.headers.get(b"last-event-id", b"").decode("latin-1")
-    return Stream(_told(observer, observer.events(jobs, queues, after), once=asked.once))
+    return Stream(_told(call, observer.events(jobs, queues, after)))
 
 
-async def _told(
-    observer: Observer, events: AsyncIterator[list[Event]], *, once: bool
-) -> AsyncIterator[bytes]:
+async def _told(call: Call, events: AsyncIterator[list[Event]]) -> AsyncIterator[bytes]:
+    gate, id_of = call.office.gate, call.office.observer.id_of
     yield _BEGIN
     async for news in events:
-        yield b"".join(_message(observer.id_of(each), each) for each in news) or _NOTHING_NEW
-        if once:
+        if not gate.still_admits(call.headers, _SCOPES):
+            return
+        yield b"".join(_message(id_of(each), each) for each in news) or _NOTHING_NEW
+        if call.query.once:
             return
 
 
@@ -64,10 +66,12 @@ def _message(event_id: str, event: Event) -> bytes:
     return b"%bdata: %b\n\n" % (head, event.data)
 
 
+_SCOPES: tuple[Scope, ...] = ("enqueue", "work", "operate")
+
 OPERATIONS = [
     Operation(
         *("GET", "/v1/events", listen, "What becomes of jobs and queues, as server-sent events"),
-        scopes=("enqueue", "work", "operate"),
+        scopes=_SCOPES,
         query=Subjects,
         headers={"Last-Event-ID": "The id of the last event that you have heard of."},
         answers={200: EVENTS},

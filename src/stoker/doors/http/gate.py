@@ -54,7 +54,25 @@ class Gate:
         }
 
     def admit(self, headers: Headers, scopes: Collection[Scope]) -> Caller:
-        """Who asks, if he may; none of the scopes is needed where there are none."""
+        """Who asks, if he may, and if he has not asked too often."""
+        caller, rate = self._identified(headers, scopes)
+        limit = self._settings.rate if rate is None else rate
+        if limit is not None and not self._pace.allows(caller.name, limit):
+            raise TooMany(f"at most {limit:g} requests a second are allowed")
+        return caller
+
+    def still_admits(self, headers: Headers, scopes: Collection[Scope]) -> bool:
+        """May he who was admitted stay? His token may have been taken away."""
+        try:
+            self._identified(headers, scopes)
+        except (Unauthorized, Forbidden):
+            return False
+        return True
+
+    def _identified(
+        self, headers: Headers, scopes: Collection[Scope]
+    ) -> tuple[Caller, float | None]:
+        """Who asks, if he has one of the scopes, and how often he may."""
         if self.open:
             if self._local and not self._settings.insecure:
                 _refuse_web_pages(headers)
@@ -63,10 +81,7 @@ class Gate:
             caller, rate = self._known(headers)
         if caller.scopes.isdisjoint(scopes):
             raise Forbidden(f"the token {caller.name!r} lacks the scope {' or '.join(scopes)}")
-        limit = self._settings.rate if rate is None else rate
-        if limit is not None and not self._pace.allows(caller.name, limit):
-            raise TooMany(f"at most {limit:g} requests a second are allowed")
-        return caller
+        return caller, rate
 
     def _known(self, headers: Headers) -> tuple[Caller, float | None]:
         said = headers.get(b"authorization", b"").decode("latin-1")

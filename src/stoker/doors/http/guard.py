@@ -1,4 +1,5 @@
-"""The guard at each connection: against clients that begin a request and do not go on with it.
+"""The guard at each connection: against clients that begin a request and do not go on with it, or
+do not take the answer.
 
 It also sees who may go the short way."""
 
@@ -62,7 +63,7 @@ class _Guarded(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     _head = 0
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(Envelope(transport, self.loop))
+        super().connection_made(Envelope(transport, self.loop, self.limits.send_seconds))
         self._expect(self.limits.head_seconds)
 
     def data_received(self, data: bytes) -> None:
@@ -86,8 +87,13 @@ class _Guarded(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         elif cycle is not before:
             self._expect(self.limits.body_seconds)
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.transport.watch()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._rest()
+        self.transport.rest()
         super().connection_lost(exc)
 
     # -- the short way ---------------------------------------------------------------------

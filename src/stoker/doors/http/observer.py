@@ -123,8 +123,14 @@ class Observer:
     def close(self) -> None:
         """Let everybody go."""
         self.closing = True
+        self._nudged.set()
         for subscription in self._subscriptions:
             subscription.news.set()
+
+    async def closed(self) -> None:
+        """Until nobody looks any more."""
+        if self._task is not None:
+            await asyncio.wait({self._task})
 
     async def events(
         self, jobs: Collection[int], queues: Sequence[str], after: str = ""

@@ -111,6 +111,7 @@ class Office:
         for task in self._regular:
             task.cancel()
         await asyncio.gather(*self._regular, return_exceptions=True)
+        await self.observer.closed()
         while self._under_way or not self._idle():
             await asyncio.sleep(_DRAIN)
         await self._ear.close()

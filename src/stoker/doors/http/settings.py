@@ -27,6 +27,9 @@ class Settings(NamedTuple):
     """In which a request's head must be there, once its connection or its first byte is."""
     body_seconds: float = 30.0
     """In which its body must be there, once its head is."""
+    send_seconds: float = 60.0
+    """In which a client must take something of what it is sent: the kernel lets us see that only
+    when it has taken some hundred kilobytes."""
     idle_seconds: int = 75
     """For which a connection is kept without a request: a little longer than by most proxies, so
     that they are the ones to let go of it."""
