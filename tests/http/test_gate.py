@@ -135,6 +135,17 @@ def test_a_token_may_call_so_often_a_second(desk: Desk, door: Callable[..., Api]
     assert [api.ask("GET", "/v1/stats", headers=bearer(fast)).status for _ in range(5)] == [200] * 5
 
 
+@pytest.mark.parametrize(("rate", "seconds"), [(0.15, "7"), (5e-324, "86400")])
+def test_whoever_may_call_seldom_is_told_for_how_long_to_wait(
+    desk: Desk, door: Callable[..., Api], rate: float, seconds: str
+) -> None:
+    seldom = bearer(Register(desk).add("seldom", ["operate"], rate))
+    api = door()
+    first, second = (api.ask("GET", "/v1/stats", headers=seldom) for _ in range(2))
+    assert (first.status, second.status) == (200, 429)
+    assert second.headers["retry-after"] == seconds
+
+
 def test_a_bucket_fills_by_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     at = [100.0]
     monkeypatch.setattr("stoker.doors.http.gate.time.monotonic", lambda: at[0])

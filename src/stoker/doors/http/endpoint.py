@@ -22,6 +22,7 @@ from stoker.doors.http.problems import (
     NoSuchMethod,
     NoSuchRoute,
     TooLarge,
+    TooMany,
     problem_of,
 )
 from stoker.doors.http.register import Scope as TokenScope
@@ -178,7 +179,7 @@ def refusal(error: BaseException, *, jobber: bool = False) -> Answer:
     if problem.status == 401:
         headers["www-authenticate"] = "Bearer"
     if problem.status in (429, 503) or problem.code in ("contended", "key_in_use"):
-        headers["retry-after"] = "1"
+        headers["retry-after"] = str(error.seconds if isinstance(error, TooMany) else 1)
     if isinstance(error, TooLarge):
         headers["connection"] = "close"  # nobody wants the rest
     return Answer(problem.status, msgspec.json.encode(problem), PROBLEM, tuple(headers.items()))

@@ -6,6 +6,7 @@ then not to web pages, whose scripts run here and are not ours.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Mapping
 from functools import lru_cache
@@ -20,6 +21,7 @@ from stoker.doors.http.settings import Settings
 Headers = Mapping[bytes, bytes]
 
 _BEARER = "bearer "
+_LONGEST_AWAY = 24 * 3600
 
 
 class Caller(NamedTuple):
@@ -58,7 +60,8 @@ class Gate:
         caller, rate = self._identified(headers, scopes)
         limit = self._settings.rate if rate is None else rate
         if limit is not None and not self._pace.allows(caller.name, limit):
-            raise TooMany(f"at most {limit:g} requests a second are allowed")
+            seconds = math.ceil(min(1 / limit, _LONGEST_AWAY))
+            raise TooMany(f"at most {limit:g} requests a second are allowed", seconds)
         return caller
 
     def still_admits(self, headers: Headers, scopes: Collection[Scope]) -> bool:

@@ -75,6 +75,11 @@ class TooMany(StokerError):
 
     code = "too_many"
 
+    def __init__(self, message: str, seconds: int = 1) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+        """After which there is room again."""
+
 
 class ClientGone(StokerError):
     """There is nobody to answer."""
