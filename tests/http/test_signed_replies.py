@@ -92,6 +92,7 @@ def test_a_wrong_signature_is_refused(api: Api, desk: Desk) -> None:
         api.post(path("k"), BODY + b" ", **signed),
         api.post(path("k"), BODY, Stoker_Signature=f"{signed['Stoker_Signature'][:-1]}-"),
         api.post(path("k"), BODY, Stoker_Signature="t=now,v1=,,="),
+        api.post(path("k"), BODY, Stoker_Signature=f"t={'9' * 5000},v1="),
     ]
     assert [answer.status for answer in refused] == [401] * len(refused)
     assert desk.store.get([job])[job].reply is None
