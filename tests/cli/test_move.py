@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from contextlib import closing
+from pathlib import Path
+
+import pytest
 
 from stoker.desk import Desk
 from stoker.kernel.job import Job, State
@@ -53,6 +56,32 @@ def test_a_store_does_not_move_into_itself(cli: Cli, jobs: Desk) -> None:
         2,
         "stoker: error: FROM and TO are the same store\n",
     )
+
+
+@pytest.mark.parametrize(("old", "new"), [(OLD, "memory:"), ("memory:", NEW), (OLD, "MEMORY://")])
+@pytest.mark.parametrize("more", [[], ["--abandon"]])
+def test_jobs_do_not_move_into_a_store_that_ends_with_the_command(
+    cli: Cli, jobs: Desk, old: str, new: str, more: list[str]
+) -> None:
+    jobs.intake.enqueue(Job("mail"))
+    refused = cli("move", old, new, *more)
+    assert refused.exit_code == 2
+    assert "memory: is inside one process" in refused.stderr
+    assert jobs.dispatch.claim(["mail"])
+
+
+def test_a_new_store_that_was_lost_is_told_and_the_old_one_opened_again(
+    cli: Cli, jobs: Desk, place: Path
+) -> None:
+    jobs.intake.enqueue(Job("mail"))
+    assert cli("move", OLD, NEW).exit_code == 0
+    for file in place.glob("new.db*"):
+        file.unlink()
+    again = cli("move", OLD, NEW)
+    assert (again.exit_code, again.stdout) == (1, "")
+    assert f"{OLD} has moved to {NEW}, but its jobs are not there (any more)" in again.stderr
+    assert cli("move", OLD, NEW, "--abandon").exit_code == 0
+    assert jobs.dispatch.claim(["mail"])
 
 
 def test_there_must_be_a_store_to_move_from(cli: Cli) -> None:

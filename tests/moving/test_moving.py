@@ -6,14 +6,15 @@ import itertools
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from stoker import Stoker
 from stoker.desk import Desk
-from stoker.desk.moving import DESTINATION, ORIGIN, Move, Step
-from stoker.errors import BadInput, LeaseLost, StoreMoved, StoreUnavailable
+from stoker.desk.moving import ARRIVED, DESTINATION, ORIGIN, Move, Step
+from stoker.errors import BadInput, LeaseLost, StokerError, StoreMoved, StoreUnavailable
 from stoker.kernel.change import Change, NoteWrite
 from stoker.kernel.job import Job, State
 from stoker.kernel.policy import OnLost, Policy
@@ -59,7 +60,7 @@ def busy_store(store: Store) -> None:
 
 def contents(store: Store) -> tuple[object, ...]:
     views = {v.name: (v.settings, v.counts, v.used) for v in store.survey()}
-    ours = (ORIGIN, DESTINATION, "stoker:seal")
+    ours = (ORIGIN, DESTINATION, ARRIVED, "stoker:seal")
     notes = {k: (n.value, n.until) for k, n in store.notes().items() if k not in ours}
     return store.find(EVERYTHING), views, notes
 
@@ -242,6 +243,49 @@ def test_an_abandoned_move_leaves_the_old_store_at_work() -> None:
     assert Desk(source).dispatch.claim(["mail"])
     assert target.find(EVERYTHING) == []
     assert target.notes().keys() & {ORIGIN, "stoker:seal"} == set()
+
+
+def test_abandoning_is_interrupted_anywhere_and_done_again() -> None:
+    for last in itertools.count():
+        source, target = MemoryStore(), MemoryStore()
+        busy_store(source)
+        with pytest.raises(StoreUnavailable):
+            move(Fragile(source, itertools.count(), 0.5), target)
+        calls = itertools.count()
+        fragile = [Fragile(store, calls, last / 2) for store in (source, target)]
+        try:
+            Move(*fragile, origin="old", destination="new").abandon()
+        except StoreUnavailable:
+            with suppress(BadInput):  # only the answer was lost
+                Move(source, target, origin="old", destination="new").abandon()
+        else:
+            break
+        assert Desk(source).dispatch.claim(["mail"])
+        assert Desk(target).intake.enqueue(Job("mail"))
+    assert last > 4
+
+
+def test_a_new_store_that_was_lost_is_told_and_the_old_one_works_again(source: Store) -> None:
+    busy_store(source)
+    before = contents(source)
+    move(source, MemoryStore())
+    with pytest.raises(StokerError, match=r"^old has moved to new, but its jobs are not there"):
+        move(source, MemoryStore())
+    other = MemoryStore()
+    Desk(other).intake.enqueue(Job("mail"))
+    Move(source, other, origin="old", destination="new").abandon()
+    assert contents(source) == before
+    assert Desk(source).dispatch.claim(["mail"])
+    assert Desk(other).dispatch.claim(["mail"]), "what is not ours stays"
+
+
+def test_a_move_that_is_over_cannot_be_abandoned() -> None:
+    source, target = MemoryStore(), MemoryStore()
+    busy_store(source)
+    move(source, target)
+    with pytest.raises(BadInput, match="nothing to abandon"):
+        Move(source, target, origin="old", destination="new").abandon()
+    assert Desk(target).dispatch.claim(["mail"])
 
 
 def test_what_was_not_begun_cannot_be_abandoned() -> None:

@@ -27,8 +27,10 @@ ORIGIN = "stoker:moving-from"
 """Set in the new store until the move is over: whose jobs it is being filled with."""
 DESTINATION = "stoker:moving-to"
 """Set in the old store from the moment it closes."""
+ARRIVED = "stoker:moved-from"
+"""Set in the new store when the move is over: whose jobs it was filled with."""
 
-_OURS = frozenset({SEAL, ORIGIN, DESTINATION})
+_OURS = frozenset({SEAL, ORIGIN, DESTINATION, ARRIVED})
 _PAGE = 500
 _LIVE_PASSES = 5
 _FEW = 1000
@@ -70,16 +72,23 @@ class Move:
         return _size(self._target)
 
     def abandon(self) -> None:
-        """Leave everything as it was: the old store works again, the new one is emptied."""
-        if self._noted(self._target, ORIGIN) != self._origin:
+        """Leave everything as it was: the old store works again, the new one is emptied.
+
+        Also for an old store whose jobs are not where they went: it still has them.
+        """
+        filling = self._noted(self._target, ORIGIN) == self._origin
+        if not filling and not self._is_stranded():
             raise BadInput(
                 f"no move from {self._origin} to {self._destination} is under way: there is "
                 "nothing to abandon"
             )
-        for page in _pages(self._target):
-            self._target.transact([Change(deletes=(job,)) for job in page])
-        self._target.transact([UNSEALED | _forgetting(ORIGIN)])
+        if filling:
+            for page in _pages(self._target):
+                self._target.transact([Change(deletes=(job,)) for job in page])
+        # What says that there is a move to abandon goes last.
         self._source.transact([UNSEALED | _forgetting(DESTINATION)])
+        if filling:
+            self._target.transact([UNSEALED | _forgetting(ORIGIN)])
 
     # -- before ----------------------------------------------------------------------------
 
@@ -87,7 +96,18 @@ class Move:
         arrived = self._noted(self._source, DESTINATION)
         if arrived not in (None, self._destination):
             raise BadInput(f"{self._origin} has moved to {arrived} already; move from there")
+        if self._is_stranded():
+            raise StokerError(
+                f"{self._origin} has moved to {self._destination}, but its jobs are not there "
+                "(any more): is that another store by the same name, or was it emptied? "
+                f"{self._origin} still has them; abandon the move (--abandon), and it works again"
+            )
         return arrived is not None and self._noted(self._target, ORIGIN) is None
+
+    def _is_stranded(self) -> bool:
+        """Has the old store moved, and the new one never heard of it?"""
+        traces = (self._noted(self._target, key) for key in (ORIGIN, ARRIVED))
+        return self._noted(self._source, DESTINATION) == self._destination and not any(traces)
 
     def _prepare(self) -> None:
         filling = self._noted(self._target, ORIGIN)
@@ -203,7 +223,7 @@ class Move:
             )
 
     def _open_target(self) -> None:
-        self._target.transact([UNSEALED | _forgetting(ORIGIN)])
+        self._target.transact([UNSEALED | _forgetting(ORIGIN) | _noting(ARRIVED, self._origin)])
 
     @staticmethod
     def _noted(store: Store, key: str) -> str | None:

@@ -58,6 +58,16 @@ def is_there(url: str) -> bool:
         return engine.is_there(path)
 
 
+def is_private(url: str) -> bool:
+    """Whether the store a URL names is inside this process, and ends with it.
+
+    >>> is_private("memory:"), is_private("sqlite:///jobs.db")
+    (True, False)
+    """
+    engine, _, _ = _read(url)
+    return engine.private
+
+
 _DRIVERS = {"apsw": "sqlite", "psycopg": "postgres", "redis": "redis"}
 """Package -> the extra that brings it."""
 
@@ -154,12 +164,14 @@ class _Engine(NamedTuple):
     is_there: Callable[[str], bool]
     hosted: bool = False
     """Somewhere else: its URL names a host, and is read by the engine itself."""
+    private: bool = False
+    """In this process alone."""
 
 
 _POSTGRES = _Engine(_open_postgres, _is_postgres_there, hosted=True)
 _REDIS = _Engine(_open_redis, _is_redis_there, hosted=True)
 _ENGINES = {
-    "memory": _Engine(_open_memory, lambda _: False),
+    "memory": _Engine(_open_memory, lambda _: False, private=True),
     "sqlite": _Engine(_open_sqlite, lambda path: Path(_file(path)).is_file()),
     **dict.fromkeys(("postgresql", "postgres"), _POSTGRES),
     **dict.fromkeys(("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel"), _REDIS),

@@ -10,6 +10,7 @@ import click
 from stoker.desk.moving import Move, Step
 from stoker.doors.cli import show
 from stoker.doors.cli.command import Command, json_option
+from stoker.doors.cli.place import check_shared
 from stoker.errors import BadInput, StoreUnavailable
 from stoker.kernel.duration import micros
 from stoker.store.open import is_there, open_store, shown
@@ -42,6 +43,8 @@ def move(source: str, target: str, *, grace: str, abandon: bool, as_json: bool) 
     ended and the rest is copied the new store opens; start the workers there. Interrupted anywhere,
     run it again: nothing is lost and nothing is doubled.
     """
+    for url in (source, target):
+        check_shared(url)
     if source == target:
         raise BadInput("FROM and TO are the same store")
     if not is_there(source):

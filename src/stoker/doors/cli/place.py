@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 
 from stoker.desk import Desk
 from stoker.errors import BadInput, StokerError, StoreUnavailable
-from stoker.store.open import DEFAULT_STORE, is_there, open_store
+from stoker.store.open import DEFAULT_STORE, is_private, is_there, open_store
 
 if TYPE_CHECKING:
     from stoker.client import Stoker
-
-_PRIVATE = "memory:"
 
 
 class Place:
@@ -61,11 +59,8 @@ def opened(
 ) -> Iterator[Place]:
     """The place that is meant; closed in the end."""
     place = chosen(store, app_ref)
-    if not private and place.url == _PRIVATE:
-        raise BadInput(
-            "memory: is inside one process, the command line cannot see it; use a file, as in "
-            "--store sqlite:///jobs.db"
-        )
+    if not private:
+        check_shared(place.url)
     if not (make or private or is_there(place.url)):
         raise StoreUnavailable(
             f"there is no store at {place.url} (yet); check the URL, or make it with "
@@ -75,6 +70,15 @@ def opened(
         yield place
     finally:
         place.close()
+
+
+def check_shared(url: str) -> None:
+    """Refuse a store that would end with this command."""
+    if is_private(url):
+        raise BadInput(
+            "memory: is inside one process, the command line cannot see it; use a file, as in "
+            "sqlite:///jobs.db"
+        )
 
 
 def chosen(store: str | None, app_ref: str | None) -> Place:

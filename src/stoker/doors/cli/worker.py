@@ -14,6 +14,7 @@ from stoker.doors.cli import place
 from stoker.doors.cli.command import Command, Function
 from stoker.errors import BadInput
 from stoker.kernel.glob import glob_matches
+from stoker.store.open import is_private
 from stoker.worker.worker import DEFAULT_TTL, WorkerSettings
 
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
@@ -116,7 +117,7 @@ def worker(
 
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
     app = at_work(app_ref, store)
-    if app.url == "memory:":
+    if is_private(app.url):
         raise BadInput(f"the jobs of {app_ref} are in memory:, where no worker process sees them")
     chosen = WorkerSettings(served(app, app_ref, queues), **settings)  # type: ignore[arg-type]
     scale = None
