@@ -12,6 +12,7 @@
     │   └── Contended       the job kept changing under our hands; try again
     └── StoreError          the engine underneath cannot do its work
         ├── StoreUnavailable   cannot be reached or opened
+        │   └── StoreUnfit     not as things are: waiting alone will not help
         ├── StoreLocked        another process holds it for too long
         ├── StoreFull          no room left to write
         ├── StoreReadOnly      may be read but not written
@@ -109,6 +110,10 @@ class StoreUnavailable(StoreError):
     """The engine cannot be reached or opened."""
 
     code = "store_unavailable"
+
+
+class StoreUnfit(StoreUnavailable):
+    """The engine cannot be opened as things are; waiting alone will not help."""
 
 
 class StoreLocked(StoreError):

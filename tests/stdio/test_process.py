@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import queue
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
 
@@ -66,6 +67,40 @@ def test_what_was_read_is_seen_to_before_the_end(start: Start, tmp_path: Path) -
     assert process.end() == 0
     assert process.hear()["payload"]["uuid"] == "job 0"
     assert counts(tmp_path) == {State.QUEUED: 4999, State.RUNNING: 1}
+
+
+def damaged(file: Path) -> None:
+    file.write_bytes(b"Dear Ann, " * 200)
+
+
+def too_new(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA user_version = 999")
+
+
+def a_folder(file: Path) -> None:
+    file.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("path", "spoil", "told"),
+    [
+        ("nowhere/jobs.db", None, "its folder does not exist; make it first"),
+        ("jobs.db", a_folder, "cannot open"),
+        ("jobs.db", damaged, "is damaged or no SQLite file"),
+        ("jobs.db", too_new, "has schema 999"),
+    ],
+)
+def test_where_waiting_does_not_help_it_ends_at_once_with_4(
+    start: Start, tmp_path: Path, path: str, spoil: Callable[[Path], None] | None, told: str
+) -> None:
+    if spoil is not None:
+        spoil(tmp_path / path)
+    process = start("--store", f"sqlite:///{path}")
+    assert process.wait() == 4, "while its input is still open"
+    (entry,) = process.log
+    assert entry["log_level"] == "critical"
+    assert told in entry["log_message"]
 
 
 def test_a_last_line_that_is_not_ended_is_read_too(tmp_path: Path, start: Start) -> None:

@@ -13,7 +13,7 @@ import pytest
 from stoker.doors.stdio import loop
 from stoker.doors.stdio.processor import Processor
 from stoker.doors.stdio.settings import Settings
-from stoker.errors import StoreError, StoreUnavailable
+from stoker.errors import StoreError, StoreReadOnly, StoreUnavailable
 from stoker.kernel.job import State
 from stoker.store import Store
 from stoker.store.memory import MemoryStore
@@ -109,6 +109,33 @@ def test_a_store_that_stays_away_is_given_up_when_nothing_more_is_to_come(
     store.gone = True
     assert loop.run(Settings(), lambda: store, pipes.source, pipes.sink) == loop.STORE_TROUBLE
     assert caplog.records[-1].levelname == "CRITICAL"
+
+
+def test_a_store_that_cannot_be_opened_is_given_up_before_anything_is_read(
+    pipes: Pipes, caplog: pytest.LogCaptureFixture
+) -> None:
+    attempts: list[None] = []
+
+    def open_store() -> Store:
+        attempts.append(None)
+        raise StoreUnavailable("not up")
+
+    assert loop.run(Settings(), open_store, pipes.source, pipes.sink) == loop.STORE_TROUBLE
+    assert len(attempts) == 15
+    assert caplog.records[-1].getMessage() == (
+        "the store cannot be opened, and nothing was read: not up"
+    )
+    assert os.read(pipes.source, 1) == b"{"
+
+
+def test_a_store_that_cannot_be_written_is_not_waited_for(
+    pipes: Pipes, caplog: pytest.LogCaptureFixture
+) -> None:
+    def open_store() -> Store:
+        raise StoreReadOnly("may not be written")
+
+    assert loop.run(Settings(), open_store, pipes.source, pipes.sink) == loop.STORE_TROUBLE
+    assert [record.levelname for record in caplog.records] == ["CRITICAL"]
 
 
 def test_a_fault_of_ours_spoils_only_the_line_that_it_is_about(

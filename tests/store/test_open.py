@@ -122,7 +122,7 @@ def test_a_driver_that_is_not_installed_is_named_with_its_extra(
     )
     command = [sys.executable, "-c", code]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    said = f"StoreUnavailable: {url} needs {driver}; install it with: pip install 'stoker[{extra}]'"
+    said = f"StoreUnfit: {url} needs {driver}; install it with: pip install 'stoker[{extra}]'"
     assert said in ran.stderr
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from stoker.errors import BadInput, StoreUnavailable
+from stoker.errors import BadInput, StoreUnfit
 from stoker.store import Store
 from stoker.store.memory import MemoryStore
 
@@ -80,7 +80,7 @@ def _driver_at_hand(url: str) -> Iterator[None]:
         if missing.name not in _DRIVERS:
             raise
         extra = _DRIVERS[missing.name]
-        raise StoreUnavailable(
+        raise StoreUnfit(
             f"{shown(url)} needs {missing.name}; install it with: pip install 'stoker[{extra}]'"
         ) from missing
 

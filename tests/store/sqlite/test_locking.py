@@ -18,6 +18,7 @@ from stoker.errors import (
     StoreLocked,
     StoreReadOnly,
     StoreUnavailable,
+    StoreUnfit,
 )
 from stoker.kernel.job import Job, State
 from stoker.store.sqlite import SqliteStore
@@ -245,7 +246,7 @@ def the_file(library: str = "apsw") -> File:
         (errno.EROFS, StoreReadOnly),
         (errno.EACCES, StoreReadOnly),
         (errno.EPERM, StoreReadOnly),
-        (errno.ENOENT, StoreUnavailable),
+        (errno.ENOENT, StoreUnfit),
         (errno.EMFILE, StoreUnavailable),
     ],
 )
@@ -260,7 +261,7 @@ def test_errors_of_the_system_are_told_in_our_words(number: int, kind: type[Stor
         (apsw.FullError, StoreFull),
         (apsw.BusyError, StoreLocked),
         (apsw.ReadOnlyError, StoreReadOnly),
-        (apsw.CantOpenError, StoreUnavailable),
+        (apsw.CantOpenError, StoreUnfit),
         (apsw.NoMemError, StoreError),
     ],
 )

@@ -19,7 +19,14 @@ from stoker.desk import Desk
 from stoker.doors.stdio.inbox import Inbox
 from stoker.doors.stdio.processor import Processor
 from stoker.doors.stdio.settings import Settings
-from stoker.errors import StokerError, StoreError
+from stoker.errors import (
+    StokerError,
+    StoreCorrupt,
+    StoreError,
+    StoreReadOnly,
+    StoreTooNew,
+    StoreUnfit,
+)
 from stoker.store import Store
 from stoker.store.patient import patient
 from stoker.watch import give_up_turn
@@ -30,7 +37,10 @@ logger = logging.getLogger("stoker.stdio")
 DONE, UNHEARD, STORE_TROUBLE = 0, 1, 4
 _PAUSES = (0.1, 0.3, 1.0, 3.0, 5.0)
 _MOST_FAILURES = 15
-"""So often the store is asked, for about a minute, when nothing more is to come."""
+"""So often the store is asked, for about a minute, when it cannot be opened or nothing more is to
+come."""
+_HOPELESS = (StoreUnfit, StoreCorrupt, StoreReadOnly, StoreTooNew)
+"""What no waiting mends in a store that is to be opened."""
 
 
 class Unheard(Exception):
@@ -40,7 +50,12 @@ class Unheard(Exception):
 def run(settings: Settings, open_store: Callable[[], Store], source: int, sink: int) -> int:
     """Serve until the source ends or a signal comes; gives the exit code."""
     try:
-        Loop(_opened(open_store), settings, source, sink).run()
+        store = _opened(open_store)
+    except StoreError as error:
+        logger.critical("the store cannot be opened, and nothing was read: %s", error)
+        return STORE_TROUBLE
+    try:
+        Loop(store, settings, source, sink).run()
     except Unheard:
         return UNHEARD
     except StoreError as error:
@@ -53,7 +68,11 @@ def _opened(open_store: Callable[[], Store]) -> Store:
     for failures in count(1):
         try:
             return open_store()
+        except _HOPELESS:
+            raise
         except StoreError as error:
+            if failures >= _MOST_FAILURES:
+                raise
             _wait(error, failures)
     raise AssertionError("unreachable")
 

@@ -6,7 +6,7 @@ import re
 from functools import cache
 from importlib import resources
 
-from stoker.errors import StoreCorrupt, StoreTooNew, StoreUnavailable
+from stoker.errors import StoreCorrupt, StoreTooNew, StoreUnfit
 from stoker.store.files import migrations, statements
 from stoker.store.postgres.driver import Address, Connection, transaction
 
@@ -73,10 +73,10 @@ def version(connection: Connection, address: Address) -> int:
 def _check_server(connection: Connection, address: Address) -> None:
     if connection.info.server_version < _OLDEST_SERVER:
         number = connection.info.server_version // 10_000
-        raise StoreUnavailable(f"{address.shown} is PostgreSQL {number}; Stoker needs 13 or newer")
+        raise StoreUnfit(f"{address.shown} is PostgreSQL {number}; Stoker needs 13 or newer")
     (encoding,) = connection.execute(_SQL["encoding"]).fetchone() or ("",)
     if encoding not in _ENCODINGS:
-        raise StoreUnavailable(
+        raise StoreUnfit(
             f"the database of {address.shown} has the encoding {encoding}, which cannot hold "
             "every text; make one with: createdb --encoding=UTF8 --template=template0 NAME"
         )

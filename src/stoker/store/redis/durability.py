@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from redis import exceptions as trouble
 
-from stoker.errors import StoreUnavailable
+from stoker.errors import StoreUnfit
 from stoker.store.finding import Finding, Level
 from stoker.store.redis.options import Ack, Options
 from stoker.store.redis.topology import Address
@@ -80,9 +80,9 @@ def refuse_if_unsafe(options: Options, facts: ServerFacts) -> None:
     """Refuse a server that would lose jobs in quiet times, or cannot do what was asked for."""
     where = f"{facts.product} at {facts.address}"
     if facts.version < _OLDEST:
-        raise StoreUnavailable(f"{where} is too old; Stoker needs Redis 7.0 or Valkey 7.2")
+        raise StoreUnfit(f"{where} is too old; Stoker needs Redis 7.0 or Valkey 7.2")
     if facts.eviction not in ("", "noeviction") and not options.unsafe:
-        raise StoreUnavailable(
+        raise StoreUnfit(
             f"{where} throws keys away when memory runs short (maxmemory-policy "
             f"{facts.eviction}), and jobs with them; set maxmemory-policy noeviction, or say "
             "?unsafe=1 if losing jobs does not matter"
@@ -94,9 +94,9 @@ def refuse_if_unsafe(options: Options, facts: ServerFacts) -> None:
 def _refuse_without_disk(options: Options, facts: ServerFacts, where: str) -> None:
     asked = f"ack={options.ack.value} was asked for"
     if facts.appends is False:
-        raise StoreUnavailable(f"{asked}, but {where} writes no log; set appendonly yes")
+        raise StoreUnfit(f"{asked}, but {where} writes no log; set appendonly yes")
     if facts.version < _FIRST_WITH_WAITAOF and needs_waitaof(options.ack, facts):
-        raise StoreUnavailable(
+        raise StoreUnfit(
             f"{asked}, but {where} cannot tell when its log is on the disk; use Redis 7.2 or "
             "newer, or set appendfsync always"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from redis import exceptions as trouble
 
-from stoker.errors import StoreFull, StoreReadOnly, StoreUnavailable
+from stoker.errors import StoreFull, StoreReadOnly, StoreUnavailable, StoreUnfit
 from stoker.store.redis.options import Options
 
 
@@ -25,12 +25,12 @@ def raise_if_hopeless(options: Options, error: trouble.RedisError) -> None:
             "workers finish some"
         ) from error
     if isinstance(error, trouble.AuthenticationError):
-        raise StoreUnavailable(
+        raise StoreUnfit(
             f"Redis at {options} refused the login ({said}); check user and password in the URL, "
             "as in redis://user:password@host"
         ) from error
     if isinstance(error, trouble.NoPermissionError) or any(word in said for word in _FORBIDDEN):
-        raise StoreUnavailable(
+        raise StoreUnfit(
             f"the user may not do all that Stoker needs on Redis at {options} ({said}); "
             "docs/storage-redis.md lists the permissions"
         ) from error
@@ -53,7 +53,7 @@ def _raise_if_refused(options: Options, error: trouble.ResponseError, said: str)
     if said.startswith("MISCONF"):
         raise StoreReadOnly(f"Redis at {options} takes no writes: {said}") from error
     if "unknown command" in said:
-        raise StoreUnavailable(
+        raise StoreUnfit(
             f"the server at {options} is too old ({said}); Stoker needs Redis 7.0 or Valkey 7.2"
         ) from error
     if not isinstance(error, _PASSING_KINDS) and not said.startswith(_PASSING):

@@ -21,6 +21,7 @@ from stoker.errors import (
     StoreLocked,
     StoreReadOnly,
     StoreUnavailable,
+    StoreUnfit,
 )
 from stoker.store.sqlite.library import Connection, Library, Trouble
 
@@ -150,7 +151,7 @@ _TOLD: dict[Trouble, tuple[type[StoreError], str]] = {
         ),
     ),
     Trouble.CANNOT_OPEN: (
-        StoreUnavailable,
+        StoreUnfit,
         "cannot open {path}: check that its folder exists and is yours",
     ),
     Trouble.OTHER: (StoreError, "SQLite failed on {path}: {error}"),
@@ -171,5 +172,5 @@ def _told_of_system(path: str, error: OSError) -> StoreError:
             "and of its folder"
         )
     if error.errno == errno.ENOENT:
-        return StoreUnavailable(f"cannot open {path}: its folder does not exist; make it first")
+        return StoreUnfit(f"cannot open {path}: its folder does not exist; make it first")
     return StoreUnavailable(f"cannot open {path}: {error.strerror}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.errors import StoreCorrupt, StoreTooNew, StoreUnavailable
+from stoker.errors import StoreCorrupt, StoreTooNew, StoreUnfit
 from stoker.store.files import migrations
 from stoker.store.sqlite.library import Connection
 
@@ -50,7 +50,7 @@ def check(connection: Connection, path: str) -> int:
 
 def _use_wal(connection: Connection, path: str) -> None:
     if connection.execute("PRAGMA journal_mode = WAL").get != "wal":
-        raise StoreUnavailable(
+        raise StoreUnfit(
             f"{path} cannot have a write-ahead log where it is; put it on a local disk"
         )
 

@@ -16,7 +16,7 @@ from typing import Any, Self
 from urllib.parse import quote
 from weakref import WeakSet
 
-from stoker.errors import StoreUnavailable
+from stoker.errors import StoreUnfit
 from stoker.store.sqlite.library import Lent, Trouble
 
 OLDEST = (3, 38, 0)
@@ -165,7 +165,7 @@ def check_version() -> None:
     """Refuse a library that does not know what the engine says."""
     if sqlite3.sqlite_version_info < OLDEST:
         oldest = ".".join(map(str, OLDEST[:2]))
-        raise StoreUnavailable(
+        raise StoreUnfit(
             f"the SQLite of this Python is {sqlite3.sqlite_version}, Stoker needs {oldest} or "
             "newer; install one with: pip install 'stoker[sqlite]'"
         )
