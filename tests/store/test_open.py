@@ -12,7 +12,7 @@ from stoker.desk import Desk
 from stoker.errors import BadInput, StoreUnavailable
 from stoker.kernel.job import Job
 from stoker.store.memory import MemoryStore
-from stoker.store.open import open_store
+from stoker.store.open import is_there, open_store, shown
 from stoker.store.sqlite import SqliteStore
 from stoker.store.sqlite.driver import Sync
 
@@ -91,11 +91,62 @@ def test_memory_takes_no_options(url: str) -> None:
         "sqlite:///jobs.db?sync=off",
         "sqlite:///jobs.db?sink=full",
         "sqlite:///jobs.db?library=pysqlite",
+        "sqlite:///jobs%00.db",
     ],
 )
 def test_an_sqlite_url_that_cannot_be_read_is_refused_with_one_that_can(url: str) -> None:
     with pytest.raises(BadInput, match=r"write sqlite:///jobs\.db"):
         open_store(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("sqlite:///jobs#1.db", r"in 'sqlite:///jobs#1\.db' write it as %23$"),
+        ("sqlite:///jobs.db#", "write it as %23$"),
+        ("redis://localhost/0?prefix=jobs#1", "write it as %23$"),
+        ("postgresql://localhost/shop#1", "write it as %23$"),
+        ("sqlite:///jobs?1.db", "a [?] that belongs to a name or password %3F$"),
+        ("sqlite:///jobs.db?sync=", "an option is written name=value"),
+        ("redis://localhost/0?prefix=", "an option is written name=value"),
+        ("postgresql://localhost/shop?schema=", "an option is written name=value"),
+        ("postgresql://[::1/shop", r"^cannot read 'postgresql://\[::1/shop': Invalid IPv6 URL$"),
+        ("redis://[::1", "Invalid IPv6 URL$"),
+    ],
+)
+def test_no_part_of_a_name_gets_lost(url: str, told: str) -> None:
+    with pytest.raises(BadInput, match=told):
+        open_store(url)
+    with pytest.raises(BadInput, match=told):
+        is_there(url)
+
+
+@pytest.mark.parametrize("engine", ["postgresql", "redis"])
+@pytest.mark.parametrize(
+    ("sign", "told"), [("#", "write it as %23"), ("?", "%3F$"), ("/", "/ in a password as %2F")]
+)
+def test_a_password_with_a_sign_of_urls_is_refused_and_not_told(
+    engine: str, sign: str, told: str
+) -> None:
+    with pytest.raises(BadInput, match=told) as refused:
+        open_store(f"{engine}://ann:sec{sign}ret@localhost/1")
+    assert "sec" not in str(refused.value) and "ret@" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "without"),
+    [
+        ("redis://ann:sec@ret@db/0", "redis://ann:***@db/0"),
+        ("redis://ann:sec/ret@db/0", "redis://ann:***@db/0"),
+        (
+            "postgresql://ann@db/x?password=secret&schema=y",
+            "postgresql://ann@db/x?password=***&schema=y",
+        ),
+        ("sqlite:////home/a:b@c/jobs.db", "sqlite:////home/a:b@c/jobs.db"),
+    ],
+)
+def test_a_password_is_not_shown(url: str, without: str) -> None:
+    assert shown(url) == without
 
 
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:

@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from stoker.errors import BadInput, StoreUnfit
 from stoker.store import Store
 from stoker.store.memory import MemoryStore
 
-_PASSWORD = re.compile(r"(?<=://)([^/@:]*:)[^/@]*@")
+# Up to the last @, since a password may hold what it should not.
+_PASSWORD = re.compile(r"(?<=://)([^/@:]*:).*@")
+_PASSWORD_BEHIND = re.compile(r"(?<=[?&])(\w*password=)[^&]*")
 
 DEFAULT_STORE = "sqlite:///stoker.db"
 """The store of those who name none."""
@@ -44,7 +46,7 @@ def shown(url: str) -> str:
     >>> shown("redis://ann:secret@db:6379/0")
     'redis://ann:***@db:6379/0'
     """
-    return _PASSWORD.sub(r"\1***@", url)
+    return _PASSWORD_BEHIND.sub(r"\1***", _PASSWORD.sub(r"\1***@", url))
 
 
 def is_there(url: str) -> bool:
@@ -86,7 +88,7 @@ def _driver_at_hand(url: str) -> Iterator[None]:
 
 
 def _read(url: str) -> tuple[_Engine, str, dict[str, str]]:
-    parts = urlsplit(url)
+    parts = _split(url)
     engine = _ENGINES.get(parts.scheme)
     if engine is None:
         known = ", ".join(f"{scheme}:" for scheme in _ENGINES)
@@ -94,9 +96,9 @@ def _read(url: str) -> tuple[_Engine, str, dict[str, str]]:
         raise BadInput(
             f"no store is called {shown(url)!r}; a store's URL begins with one of {known}{hint}"
         )
+    options = _options(url, parts.query)
     if engine.hosted:
         return engine, url, {}
-    options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     path = unquote(parts.path)
     if parts.netloc:
         raise BadInput(
@@ -104,6 +106,32 @@ def _read(url: str) -> tuple[_Engine, str, dict[str, str]]:
             f"write {parts.scheme}:///{parts.netloc}{path}"
         )
     return engine, path, options
+
+
+def _split(url: str) -> SplitResult:
+    """Its parts, if it is clear where each begins: nothing of a store's name may get lost."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise BadInput(f"cannot read {shown(url)!r}: {error}") from None
+    if "#" in url:
+        raise BadInput(f"a # ends a URL; in {shown(url)!r} write it as %23")
+    if ":" in parts.netloc and "@" in parts.path:
+        raise BadInput(
+            f"cannot tell where the host begins in {shown(url)!r}; write / in a password as %2F, "
+            "and @ elsewhere as %40"
+        )
+    return parts
+
+
+def _options(url: str, query: str) -> dict[str, str]:
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    if not all(options.values()):
+        raise BadInput(
+            f"cannot read what is behind the ? of {shown(url)!r}: an option is written "
+            "name=value, and a ? that belongs to a name or password %3F"
+        )
+    return options
 
 
 def _open_memory(url: str, path: str, options: dict[str, str]) -> Store:
@@ -121,7 +149,13 @@ def _open_sqlite(url: str, path: str, options: dict[str, str]) -> Store:
     file = _file(path)
     sync = options.pop("sync", "full")
     library = options.pop("library", None)
-    if not file or options or sync not in ("full", "normal") or library not in (None, *NAMES):
+    if (
+        not file
+        or "\0" in file
+        or options
+        or sync not in ("full", "normal")
+        or library not in (None, *NAMES)
+    ):
         raise BadInput(
             f"cannot read {url!r}; write sqlite:///jobs.db, with ?sync=full or ?sync=normal "
             "behind it if you like, and ?library=apsw or ?library=sqlite3"

@@ -88,6 +88,14 @@ def test_a_mistake_is_told_with_what_would_do(url: str, complaint: str) -> None:
         read_options(url)
 
 
+@pytest.mark.parametrize(
+    "url", ["redis://db:65536", "redis://db:²", "redis://db/²", "redis://db:3٣"]
+)
+def test_numbers_that_no_server_can_have_are_refused(url: str) -> None:
+    with pytest.raises(BadInput):
+        read_options(url)
+
+
 def test_no_complaint_tells_the_password() -> None:
     with pytest.raises(BadInput) as complaint:
         read_options("redis://ann:secret@db?sync=full")

@@ -29,6 +29,8 @@ MOST_PARTITIONS = 512
 """Ids of so many partitions stay exact in every language that keeps numbers as doubles."""
 
 _PORTS = {"sentinel": 26379}
+_LAST_PORT = 65_535
+_DIGITS = re.compile(r"[0-9]{1,18}")
 _PREFIX = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 
@@ -100,7 +102,7 @@ def read_options(url: str) -> Options:
 
 
 def _shown(url: str) -> str:
-    return repr(re.sub(r"(?<=://)[^/@]*@", "", url))
+    return repr(re.sub(r"(?<=://).*@", "", url))
 
 
 def _login(text: str) -> dict[str, str]:
@@ -136,14 +138,14 @@ def _address(host: str, default: int, url: str) -> Address:
     name, separator, port = host.rpartition(":")
     if not separator or host.endswith("]"):
         name, port = host, str(default)
-    if not name or not port.isdigit():
+    if not name or not _DIGITS.fullmatch(port) or int(port) > _LAST_PORT:
         raise BadInput(f"{host!r} in {_shown(url)} is no host and port")
     return Address(name.strip("[]"), int(port))
 
 
 def _whole(what: str, low: int, high: int) -> Callable[[str], int]:
     def read(text: str) -> int:
-        if not text.isdigit() or not low <= int(text) <= high:
+        if not _DIGITS.fullmatch(text) or not low <= int(text) <= high:
             raise BadInput(f"{what} must be a whole number from {low} to {high}, not {text!r}")
         return int(text)
 
