@@ -13,6 +13,7 @@ from stoker.errors import BadInput, StokerError, StoreUnavailable
 from stoker.kernel.job import Job
 from stoker.store.open import open_store
 from tests.cli.conftest import Cli, document
+from tests.servers import postgres
 
 OTHER = "sqlite:///other.db"
 
@@ -78,6 +79,16 @@ def test_jobs_are_not_put_where_nobody_can_find_them(cli: Cli) -> None:
     result = cli("enqueue", "ping", "--store", "memory:")
     assert result.exit_code == 2
     assert "memory: is inside one process" in result.stderr
+
+
+@pytest.mark.parametrize("words", [["stats"], ["stats", "--json"], ["migrate"], ["check"], ["top"]])
+def test_no_command_tells_a_password(cli: Cli, words: list[str]) -> None:
+    with postgres.stores().schema() as url:
+        open_store(url).close()
+        told = cli(*words, "--store", f"{url}&password=secret")
+    assert told.exit_code == 0
+    assert "password=***" in told.stdout or words == ["check"]
+    assert "secret" not in told.output
 
 
 def test_the_store_is_closed_in_the_end(place: Path) -> None:

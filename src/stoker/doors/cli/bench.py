@@ -129,7 +129,7 @@ def bench(here: Place, *, seconds: float, as_json: bool) -> None:
         finally:
             measuring.clear()
     if as_json:
-        show.document({"store": here.url, "measures": [_form(measure) for measure in found]})
+        show.document({"store": here.shown, "measures": [_form(measure) for measure in found]})
         return
     columns = ("jobs", "jobs/s", "half within", "99% within")
     show.table(

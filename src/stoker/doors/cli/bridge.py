@@ -42,4 +42,4 @@ def bridge(place: Place, *, urls: tuple[str, ...]) -> None:
     for noisy in ("aiokafka", "aiormq", "aio_pika", "nats"):
         logging.getLogger(noisy).setLevel(logging.ERROR)  # the bridge tells of it itself
     bridges = [open_bridge(place.desk, url) for url in urls]
-    keep_open(place.desk, bridges, lambda what: show.note(f"{what}, jobs in {place.url}"))
+    keep_open(place.desk, bridges, lambda what: show.note(f"{what}, jobs in {place.shown}"))

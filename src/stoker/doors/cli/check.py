@@ -31,13 +31,13 @@ def check(here: Place, *, as_json: bool) -> None:
     problems = sum(finding.level is Level.PROBLEM for finding in found)
     if as_json:
         findings = [finding_form(finding) for finding in found]
-        show.document({"store": here.url, "ok": not problems, "findings": findings})
+        show.document({"store": here.shown, "ok": not problems, "findings": findings})
     else:
         show.facts(
             (f"{_MARKS[finding.level]} {finding.subject}", _ink(finding)) for finding in found
         )
     if problems:
-        raise StoreCorrupt(f"{here.url} has {problems} problem{'s' * (problems > 1)}; see above")
+        raise StoreCorrupt(f"{here.shown} has {problems} problem{'s' * (problems > 1)}; see above")
 
 
 def _ink(finding: Finding) -> Ink:

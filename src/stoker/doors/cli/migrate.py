@@ -21,10 +21,10 @@ def migrate(here: Place, *, as_json: bool) -> None:
     store = here.desk.store
     before, after = store.migrated if isinstance(store, Checkable) else (0, 0)
     if as_json:
-        show.document({"store": here.url, "from": before, "to": after})
+        show.document({"store": here.shown, "from": before, "to": after})
     elif before == after:
-        click.echo(f"{here.url} has schema {after}: up to date")
+        click.echo(f"{here.shown} has schema {after}: up to date")
     elif before == 0:
-        click.echo(f"{here.url} was made, with schema {after}")
+        click.echo(f"{here.shown} was made, with schema {after}")
     else:
-        click.echo(f"{here.url} was brought from schema {before} to {after}")
+        click.echo(f"{here.shown} was brought from schema {before} to {after}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from stoker.desk import Desk
 from stoker.errors import BadInput, StokerError, StoreUnavailable
-from stoker.store.open import DEFAULT_STORE, is_private, is_there, open_store
+from stoker.store.open import DEFAULT_STORE, is_private, is_there, open_store, shown
 
 if TYPE_CHECKING:
     from stoker.client import Stoker
@@ -25,6 +25,11 @@ class Place:
     def __init__(self, url: str, app: Stoker | None = None) -> None:
         self.url = url
         self.app = app
+
+    @property
+    def shown(self) -> str:
+        """The store as it may be told to anybody."""
+        return shown(self.url)
 
     @cached_property
     def desk(self) -> Desk:
@@ -63,7 +68,7 @@ def opened(
         check_shared(place.url)
     if not (make or private or is_there(place.url)):
         raise StoreUnavailable(
-            f"there is no store at {place.url} (yet); check the URL, or make it with "
+            f"there is no store at {place.shown} (yet); check the URL, or make it with "
             "`stoker migrate`"
         )
     try:

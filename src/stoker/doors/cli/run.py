@@ -29,6 +29,7 @@ from stoker.doors.cli.worker import (
 )
 from stoker.kernel.job import Job
 from stoker.kernel.outcome import Awaits, Crashed, Failed, Outcome, Released
+from stoker.store.open import shown
 from stoker.worker.context import Context
 from stoker.worker.performing import Middleware
 
@@ -74,7 +75,7 @@ def run(
 
 def _greet(app: Stoker, app_ref: str, queues: tuple[str, ...]) -> None:
     tasks = ", ".join(sorted(task.name for task in app.tasks)) or "none"
-    show.note(f"{app_ref} serves {', '.join(queues)} of {app.url}; Ctrl-C ends it")
+    show.note(f"{app_ref} serves {', '.join(queues)} of {shown(app.url)}; Ctrl-C ends it")
     show.note(f"tasks: {tasks}")
 
 

@@ -96,7 +96,7 @@ def serve(
         raise BadInput(
             "no door was named: say --http 127.0.0.1:8080 or --bedrock 127.0.0.1:8888, or both"
         )
-    keep_open(place.desk, doors, lambda where: show.note(f"{where}, jobs in {place.url}"))
+    keep_open(place.desk, doors, lambda where: show.note(f"{where}, jobs in {place.shown}"))
 
 
 def _bedrock(

@@ -26,13 +26,13 @@ def stats(here: Place, *, as_json: bool) -> None:
     views, workers, now = store.survey(), survey_workers(store), store.now()
     next_due = store.next_due([view.name for view in views])
     if as_json:
-        show.document(_form(here.url, views, workers, now, next_due))
+        show.document(_form(here.shown, views, workers, now, next_due))
         return
     alive = sum(worker.alive for worker in workers)
     paused = [view.name for view in views if view.settings.paused]
     show.facts(
         [
-            ("store", here.url),
+            ("store", here.shown),
             ("queues", f"{len(views)}" + (f", paused: {', '.join(paused)}" if paused else "")),
             (
                 "workers",

@@ -80,9 +80,9 @@ def top(here: Place, *, as_json: bool) -> None:
         show.document(_form(snapshot(store)))
     elif sys.stdout.isatty() and sys.stdin.isatty():
         with suppress(KeyboardInterrupt):  # as good a way to leave as q
-            _watch(store, here.url)
+            _watch(store, here.shown)
     else:
-        show.draw(_drawn(snapshot(store), here.url, {}))
+        show.draw(_drawn(snapshot(store), here.shown, {}))
 
 
 def _form(seen: Snapshot) -> dict[str, object]:

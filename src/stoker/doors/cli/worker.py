@@ -14,7 +14,7 @@ from stoker.doors.cli import place
 from stoker.doors.cli.command import Command, Function
 from stoker.errors import BadInput
 from stoker.kernel.glob import glob_matches
-from stoker.store.open import is_private
+from stoker.store.open import is_private, shown
 from stoker.worker.worker import DEFAULT_TTL, WorkerSettings
 
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
@@ -133,7 +133,7 @@ def at_work(app_ref: str, store: str | None) -> Stoker:
         os.environ["STOKER_STORE"] = store
     app = place.load(app_ref)
     if store not in (None, app.url):
-        raise BadInput(f"{app_ref} names its store itself ({app.url}); leave out --store")
+        raise BadInput(f"{app_ref} names its store itself ({shown(app.url)}); leave out --store")
     return app
 
 
