@@ -121,6 +121,9 @@ def test_a_worker_that_cannot_work_says_why(start: Start, shop: Path) -> None:
     )
     cases = {
         ("worker", "shop:app", "--concurrency", "0"): "concurrency must be from 1 to 1000, not 0",
+        ("worker", "shop:app", "--ttl", "nan"): "ttl must be from 1 to 31,536,000 seconds, not nan",
+        ("worker", "shop:app", "--grace", "-5"): "grace must be from 0 to 31,536,000 seconds",
+        ("worker", "shop:app", "--within", "nan"): "nan is no number to reckon with",
         ("worker", "gone:app"): "there is no module 'gone'",
         ("worker", "private:app"): "the jobs of private:app are in memory:",
         ("run", "shop:app", "--store", "sqlite:///x.db"): "shop:app names its store itself",

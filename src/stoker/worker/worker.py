@@ -36,6 +36,8 @@ _CREWS: dict[Place, type[LoopCrew | ThreadCrew]] = {
     Place.PROCESS: ProcessCrew,
 }
 
+_YEAR = 31_536_000
+
 DEFAULT_TTL = 6_000_000
 """A dead worker's jobs run again within this time and a quarter; ends of processes are seen
 sooner by their supervisor."""
@@ -56,8 +58,9 @@ class WorkerSettings(msgspec.Struct, frozen=True):
             raise BadInput("a worker needs at least one queue; name it with --queues")
         if not 1 <= self.concurrency <= 1000:
             raise BadInput(f"concurrency must be from 1 to 1000, not {self.concurrency}")
-        if self.ttl < 1:
-            raise BadInput(f"ttl must be at least 1 second, not {self.ttl:g}")
+        for name, least in (("ttl", 1), ("grace", 0)):
+            if not least <= (seconds := getattr(self, name)) <= _YEAR:
+                raise BadInput(f"{name} must be from {least} to {_YEAR:,} seconds, not {seconds:g}")
 
 
 class Worker:

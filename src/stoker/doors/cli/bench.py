@@ -14,7 +14,7 @@ import click
 
 from stoker.desk import Desk
 from stoker.doors.cli import bulk, show
-from stoker.doors.cli.command import Command, json_option, opened
+from stoker.doors.cli.command import Command, FiniteRange, json_option, opened
 from stoker.doors.cli.place import Place
 from stoker.doors.cli.show import Column
 from stoker.doors.cli.words import SECOND, span
@@ -110,7 +110,7 @@ class Bench:
 @click.option(
     "--seconds",
     metavar="SECONDS",
-    type=click.FloatRange(0, 60, min_open=True),
+    type=FiniteRange(0, 60, min_open=True),
     default=1.0,
     show_default=True,
     help="How long each measurement takes.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -47,6 +48,22 @@ def _write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> 
     with formatter.section("Examples"):
         for example in examples:
             formatter.write(f"{'':{formatter.current_indent}}{example}\n")
+
+
+LARGEST_ID = 2**63 - 1
+
+
+class FiniteRange(click.FloatRange):
+    """A number within bounds, and no NaN, which compares with nothing."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number that is meant."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is no number to reckon with.", param, ctx)
+        return number
 
 
 json_option = click.option(

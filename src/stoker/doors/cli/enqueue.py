@@ -15,7 +15,14 @@ from stoker.desk import Placement, Twin
 from stoker.doors.cli import show
 from stoker.doors.cli.command import Command, json_option, opened
 from stoker.doors.cli.place import Place
-from stoker.doors.cli.words import SECOND, jobs_text, read_arguments, read_json, read_moment
+from stoker.doors.cli.words import (
+    SECOND,
+    jobs_text,
+    read_arguments,
+    read_json,
+    read_moment,
+    reckoned,
+)
 from stoker.errors import BadInput
 from stoker.kernel.duration import micros
 from stoker.kernel.job import Format, Job
@@ -172,7 +179,7 @@ def _due_at(here: Place, said: dict[str, Any]) -> int:
     if said["delay"] is not None and said["at"] is not None:
         raise BadInput("say --delay or --at, not both")
     if said["delay"] is not None:
-        return here.desk.store.now() + micros(said["delay"])
+        return reckoned(here.desk.store.now() + micros(said["delay"]), said["delay"])
     return 0 if said["at"] is None else read_moment(said["at"])
 
 

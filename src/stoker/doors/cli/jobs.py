@@ -9,7 +9,15 @@ import click
 import msgspec
 
 from stoker.doors.cli import bulk, show
-from stoker.doors.cli.command import Function, Group, json_option, opened, states_option, yes_option
+from stoker.doors.cli.command import (
+    LARGEST_ID,
+    Function,
+    Group,
+    json_option,
+    opened,
+    states_option,
+    yes_option,
+)
 from stoker.doors.cli.place import Place
 from stoker.doors.cli.show import Cell, Column, Ink
 from stoker.doors.cli.words import both, distance, first_line, read_states, span
@@ -17,6 +25,8 @@ from stoker.doors.forms import content, job_form, policy_form
 from stoker.errors import NotFound
 from stoker.kernel.job import WHOLE_WEIGHT, Job, State
 from stoker.store import Filter
+
+_MOST_LISTED = 1_000_000
 
 COLUMNS = (
     Column("id", right=True),
@@ -62,12 +72,14 @@ def filtered(function: Function) -> Function:
 @click.option(
     "--limit",
     metavar="N",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, _MOST_LISTED),
     default=50,
     show_default=True,
     help="How many at most.",
 )
-@click.option("--after", type=int, metavar="ID", help="Go on behind this job.")
+@click.option(
+    "--after", type=click.IntRange(0, LARGEST_ID), metavar="ID", help="Go on behind this job."
+)
 @click.option("--newest", is_flag=True, help="The newest first.")
 @json_option
 @opened()

@@ -14,6 +14,7 @@ from stoker.doors.cli.command import Command, opened
 from stoker.doors.cli.serve_http import http_door, http_options
 from stoker.doors.cli.worker import LOG_FORMAT
 from stoker.errors import BadInput, StokerError
+from stoker.kernel.retry import LARGEST_LIMIT
 
 if TYPE_CHECKING:
     from stoker.desk import Desk
@@ -48,7 +49,7 @@ _LARGEST_PORT = 65_535
 @click.option(
     "--bedrock-tries",
     metavar="N",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, LARGEST_LIMIT),
     default=10,
     show_default=True,
     help="Hand-outs of a job after which it has failed; 0: no limit.",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stoker.doors.cli.command import Function
+from stoker.doors.cli.command import FiniteRange, Function
 from stoker.errors import StokerError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def http_options(function: Function) -> Function:
         click.option(
             "--http-rate",
             metavar="N",
-            type=click.FloatRange(min=0, min_open=True),
+            type=FiniteRange(min=0, min_open=True),
             help="Requests a second that each token may make.",
         ),
         click.option("--http", metavar="ADDR", help="Serve the JSON API and Jobber's routes here."),

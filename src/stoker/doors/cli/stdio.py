@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stoker.doors.cli.command import Command, Function, opened
+from stoker.doors.stdio.settings import LONGEST
 
 if TYPE_CHECKING:
     from stoker.doors.cli.place import Place
@@ -29,7 +30,7 @@ def _named(option: str, name: str, variable: str, text: str) -> Callable[[Functi
 
 
 def _millis(option: str, name: str, variable: str, text: str) -> Callable[[Function], Function]:
-    return _setting(option, name, variable, text, metavar="MS", type=click.IntRange(min=1))
+    return _setting(option, name, variable, text, metavar="MS", type=click.IntRange(1, LONGEST))
 
 
 @click.command(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from stoker.doors.cli import show
-from stoker.doors.cli.command import Group, json_option, opened
+from stoker.doors.cli.command import FiniteRange, Group, json_option, opened
 from stoker.doors.cli.place import Place
 from stoker.doors.cli.show import Column
 from stoker.doors.cli.words import clock, iso
@@ -53,7 +53,7 @@ def token() -> None:
 @click.option(
     "--rate",
     metavar="N",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     help="Requests a second, if not as the server says.",
 )
 @opened(make=True)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, overload
 
 import msgspec
 
 from stoker.errors import BadInput
 from stoker.kernel.job import State
+from stoker.kernel.zones import END, FIRST, LAST_YEAR
 
 SECOND = 1_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 # --- Times ---------------------------------------------------------------------------------------
 
@@ -77,7 +80,16 @@ def read_moment(text: str) -> int:
         ) from None
     if moment.tzinfo is None:
         raise BadInput(f"the time {text!r} has no zone; write {text}Z for UTC, or {text}+02:00")
-    return round(moment.timestamp() * SECOND)
+    return reckoned((moment - _EPOCH) // _MICROSECOND, text)
+
+
+def reckoned(at: int, said: str) -> int:
+    """A moment, if it is one that jobs can wait for."""
+    if not FIRST <= at < END:
+        raise BadInput(
+            f"the time {said!r} is out of reach; give one from the year 2 to {LAST_YEAR}"
+        )
+    return at
 
 
 # --- Jobs ----------------------------------------------------------------------------------------

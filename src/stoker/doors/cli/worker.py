@@ -11,7 +11,7 @@ import click
 
 from stoker.client import Stoker
 from stoker.doors.cli import place
-from stoker.doors.cli.command import Command, Function
+from stoker.doors.cli.command import Command, FiniteRange, Function
 from stoker.errors import BadInput
 from stoker.kernel.glob import glob_matches
 from stoker.store.open import is_private, shown
@@ -82,7 +82,7 @@ def grace_option(default: float) -> Callable[[Function], Function]:
 @click.option(
     "--within",
     metavar="SECONDS",
-    type=click.FloatRange(min=0.1),
+    type=FiniteRange(min=0.1),
     default=10.0,
     show_default=True,
     help="With --autoscale: in how long the work that waits should be done.",

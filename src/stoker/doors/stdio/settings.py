@@ -11,6 +11,8 @@ from stoker.doors.stdio.wire import Letterhead
 from stoker.errors import BadInput
 
 _MILLISECOND = 1_000
+LONGEST = 20 * 86_400_000
+"""Twenty days: the system cannot be asked to wait much longer at a time."""
 _TICKS = 3  # of silence are enough
 
 
@@ -44,8 +46,8 @@ class Settings(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         for name in ("tick_interval", "worker_expiry", "max_lease"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise BadInput(f"{name} must be at least 1 ms, not {value}")
+            if value is not None and not 1 <= value <= LONGEST:
+                raise BadInput(f"{name} must be from 1 to {LONGEST:,} ms, not {value}")
 
     @property
     def tick(self) -> int:
