@@ -142,7 +142,7 @@ def test_a_password_with_a_sign_of_urls_is_refused_and_not_told(
             "postgresql://ann@db/x?password=secret&schema=y",
             "postgresql://ann@db/x?password=***&schema=y",
         ),
-        ("sqlite:////home/a:b@c/jobs.db", "sqlite:////home/a:b@c/jobs.db"),
+        ("sqlite:////srv/a:b@c/jobs.db", "sqlite:////srv/a:b@c/jobs.db"),
     ],
 )
 def test_a_password_is_not_shown(url: str, without: str) -> None:

@@ -3,6 +3,7 @@
 root       the table of commands, exit codes, errors in one line
 jobs, queues, schedule ...   a file for each command, which goes to the desk and shows
 place      from --store and --app to an open desk
+streams    standard input, output and errors, in whatever state they are
 show       all that is printed: tables, facts, JSON
 words      times, durations and settings, as people write and read them
 """
@@ -10,18 +11,17 @@ words      times, durations and settings, as people write and read them
 from __future__ import annotations
 
 import sys
-from io import TextIOWrapper
+
+from stoker.doors.cli import streams
 
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    streams.set_up()
     try:
         from stoker.doors.cli.root import root  # click is an extra
     except ModuleNotFoundError as missing:
         if missing.name != "click":
             raise
         sys.exit("stoker: error: the command line needs click; pip install 'stoker[cli]'")
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # better a ? than no answer
     root.main(prog_name="stoker")

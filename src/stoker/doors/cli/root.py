@@ -15,6 +15,7 @@ import click
 
 from stoker import __version__
 from stoker.doors.cli.command import Group
+from stoker.doors.cli.streams import Unwritten, drop_output
 from stoker.errors import BadInput, NotFound, StokerError, StoreError
 
 REFUSED, USAGE, NOT_FOUND, STORE_TROUBLE, INTERRUPTED = 1, 2, 3, 4, 130
@@ -99,6 +100,12 @@ class Root(Group):
             code = super().main(*args, **settings)
         except click.Abort:
             sys.exit(INTERRUPTED)
+        except Unwritten as error:
+            drop_output()
+            if error.unwanted:
+                sys.exit(0)
+            _tell(str(error))
+            sys.exit(REFUSED)
         except click.ClickException as error:
             _tell(error.format_message().removesuffix("."), _where_help_is(error))
             sys.exit(error.exit_code)
