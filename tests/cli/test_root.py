@@ -174,6 +174,8 @@ def test_without_click_it_says_what_to_install() -> None:
         (["serve", "--bedrock", ":0", "--bedrock-tries", "9" * 23], 2, "'--bedrock-tries'"),
         (["stdio", "--tick-interval", "9" * 23], 2, "Invalid value for '--tick-interval'"),
         (["stdio", "--max-lease", "0"], 2, "Invalid value for '--max-lease'"),
+        (["jobs", "list", "--queue", "\udcff"], 2, "holds half a character"),
+        (["queues", "show", "\udcff"], 2, "a word of the command is no text in UTF-8"),
         (["jobs", "lst"], 2, "No such command 'lst'"),
         (["job"], 2, "Did you mean 'jobs'?"),
         (["jobs", "show"], 2, "Missing argument 'JOB'; try `stoker jobs show --help`"),

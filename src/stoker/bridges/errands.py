@@ -9,7 +9,6 @@ import msgspec
 from stoker.bridges.message import Message, document
 from stoker.desk import Desk, Twin
 from stoker.errors import BadInput
-from stoker.kernel.facts import check
 from stoker.kernel.job import Job
 
 Errand = Callable[[Message], str]
@@ -23,7 +22,6 @@ def answering(desk: Desk, key_of: KeyOf, *, prefix: str = "", text: bool = False
 
     def answer(message: Message) -> str:
         key = prefix + key_of(message)
-        check({"key": key})
         body = _quoted(message) if text else _checked(message)
         return desk.control.reply(key, body, once=message.once).value
 

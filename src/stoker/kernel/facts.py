@@ -71,7 +71,8 @@ def check(facts: Mapping[str, object]) -> None:
         if name in _NUMBERS:
             _check_number(name, value, *_NUMBERS[name])
         elif name in _TEXTS:
-            _check_text(name, value)
+            if value is not None or name in _NEEDED:
+                check_text(name, value)
         elif not isinstance(value, _KINDS[name]):
             kind = _KINDS[name].__name__
             raise BadInput(f"{name} must be {kind}, not {type(value).__name__}")
@@ -82,11 +83,12 @@ def _check_number(name: str, value: object, low: int, high: int) -> None:
         raise BadInput(f"{name} must be a whole number from {low:,} to {high:,}, not {value!r}")
 
 
-def _check_text(name: str, value: object) -> None:
-    if value is None and name not in _NEEDED:
-        return
+def check_text(name: str, value: object) -> None:
+    """Refuse what is no text, or one that no store could keep."""
     if not isinstance(value, str):
         raise BadInput(f"{name} must be text, not {type(value).__name__}")
+    if value.isascii():
+        return
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -14,6 +14,7 @@ from typing import Protocol
 import msgspec
 
 from stoker.kernel.change import Change, Note
+from stoker.kernel.facts import check_text
 from stoker.kernel.job import Job, State
 from stoker.kernel.queue import QueueSettings
 from stoker.store.bell import Bell
@@ -113,6 +114,12 @@ class Filter(msgspec.Struct, frozen=True):
     after: int | None = None
     newest_first: bool = False
     limit: int = 100
+
+    def __post_init__(self) -> None:
+        for name in ("queue", "name", "key", "ref", "unique_key", "waits_for"):
+            text = getattr(self, name)
+            if text is not None:
+                check_text(name, text)
 
 
 class Lost(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ import msgspec
 from stoker.desk import Desk
 from stoker.desk.throttle import Throttler
 from stoker.errors import BadInput, StokerError
+from stoker.kernel.facts import check_text
 from stoker.kernel.glob import glob_matches
 from stoker.watch import give_up_turn
 from stoker.watch.rounds import Rounds
@@ -56,6 +57,8 @@ class WorkerSettings(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if not self.queues:
             raise BadInput("a worker needs at least one queue; name it with --queues")
+        for text in (*self.queues, self.name):
+            check_text("the name of a queue or worker", text)
         if not 1 <= self.concurrency <= 1000:
             raise BadInput(f"concurrency must be from 1 to 1000, not {self.concurrency}")
         for name, least in (("ttl", 1), ("grace", 0)):

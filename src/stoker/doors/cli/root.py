@@ -25,7 +25,8 @@ EXIT_CODES: Mapping[type[Exception], int] = {
     BadInput: USAGE,
     NotFound: NOT_FOUND,
     StoreError: STORE_TROUBLE,
-    StokerError: REFUSED,
+    UnicodeEncodeError: USAGE,
+    Exception: REFUSED,
 }
 
 
@@ -109,16 +110,11 @@ class Root(Group):
         except click.ClickException as error:
             _tell(error.format_message().removesuffix("."), _where_help_is(error))
             sys.exit(error.exit_code)
-        except StokerError as error:
-            if os.environ.get("STOKER_DEBUG"):
-                raise
-            _tell(str(error))
-            sys.exit(next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind)))
         except Exception as error:
             if os.environ.get("STOKER_DEBUG"):
                 raise
-            _tell(*_unexpected(error))
-            sys.exit(REFUSED)
+            _tell(*_told(error))
+            sys.exit(next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind)))
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -127,7 +123,11 @@ def _where_help_is(error: click.ClickException) -> str:
     return "" if context is None else f"; try `{context.command_path} --help`"
 
 
-def _unexpected(error: Exception) -> tuple[str, str]:
+def _told(error: Exception) -> tuple[str, str]:
+    if isinstance(error, StokerError):
+        return str(error), ""
+    if isinstance(error, UnicodeEncodeError):
+        return "a word of the command is no text in UTF-8, and no store could keep it", ""
     if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith("rich"):
         return "tables need rich", "; pip install 'stoker[cli]', or say --json"
     return f"unexpected {type(error).__name__}: {error}", "; STOKER_DEBUG=1 shows where"
