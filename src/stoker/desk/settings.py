@@ -7,12 +7,15 @@ die.
 
 from __future__ import annotations
 
+import os
+import secrets
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from stoker.desk.clerk import Clerk
-from stoker.errors import BadInput, Contended
+from stoker.errors import BadInput, Contended, StoreError
 from stoker.kernel.change import Change
 from stoker.kernel.facts import check_text
 from stoker.kernel.queue import QueueSettings
@@ -31,6 +34,7 @@ class Settings:
 
     def __init__(self, clerk: Clerk) -> None:
         self._clerk = clerk
+        self._name = secrets.token_hex(8)
 
     def change(self, queue: str, rule: SettingsRule) -> QueueSettings:
         """Give a queue other settings, while nobody else can; returns them."""
@@ -72,14 +76,19 @@ class Settings:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Nobody else changes the settings of any queue in the meantime."""
-        store, owner = self._clerk.store, f"settings {self._clerk.token()}"
+        # The same for a thread each time: who was not told that he has the lock has it nevertheless.
+        owner = f"{self._name} {os.getpid()} {threading.get_ident()}"
+        self._wait_for_lock(owner)
+        try:
+            yield
+        finally:
+            with suppress(StoreError):  # it lapses
+                self._clerk.store.hold(_LOCK, owner, 0)
+
+    def _wait_for_lock(self, owner: str) -> None:
         give_up_at, pause = time.monotonic() + _PATIENCE_SECONDS, _FIRST_PAUSE
-        while not store.hold(_LOCK, owner, _LOCK_FOR):
+        while not self._clerk.store.hold(_LOCK, owner, _LOCK_FOR):
             if time.monotonic() > give_up_at:
                 raise Contended("somebody else keeps changing the settings of queues; try again")
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
-        try:
-            yield
-        finally:
-            store.hold(_LOCK, owner, 0)
