@@ -6,9 +6,11 @@ with every minute of the clock. `10 per second, burst 50` is a bucket that holds
 with ten a second. A job's weight is what it takes.
 
 What is remembered is a line of whole numbers, small enough for doubles to be exact, so that every
-engine can reckon with it: for a bucket 0 and the moment when it will be full; else how long a slice
-of time is, the number of the last one in which something started, and what started in it and in
-those before. What was remembered under another kind of rate counts for nothing.
+engine can reckon with it: for a bucket 0, the moment when it will be full and the last one at which
+something started; else how long a slice of time is, the number of the last one in which something
+started, and what started in it and in those before. What was remembered under another kind of rate
+counts for nothing. Neither does what started more than a period from now: the clock was put back
+since then, and nobody is to wait until it is as late again.
 """
 
 from __future__ import annotations
@@ -121,10 +123,11 @@ class _Slices:
         self._limit = units(rate.amount)
         self._length = rate.period if rate.fixed else -(-rate.period // _SLICES)
         self._kept = 1 if rate.fixed else _SLICES + 1
-        if numbers[:1] != [self._length]:
+        this = now // self._length
+        if numbers[:1] != [self._length] or numbers[1] > this + self._kept:
             numbers = [self._length, 0]
         _, last, *taken = numbers
-        self._index = max(now // self._length, last)
+        self._index = max(this, last)
         self._taken = ([0] * min(self._index - last, self._kept) + taken)[: self._kept]
 
     def free_at(self, weight: int) -> int | None:
@@ -154,7 +157,9 @@ class _Bucket:
         self._each = units(rate.amount)
         self._period = rate.period
         self._room = self._time(units(burst))
-        self._full_at = max(numbers[1], now) if numbers[:1] == [0] else now
+        if numbers[:1] != [0] or numbers[2] > now + rate.period:
+            numbers = [0, now]
+        self._full_at = max(numbers[1], now)
         self._now = now
 
     def _time(self, weight: int) -> int:
@@ -169,7 +174,7 @@ class _Bucket:
         self._full_at += self._time(weight)
 
     def numbers(self) -> list[int]:
-        return [0, self._full_at]
+        return [0, self._full_at, self._now]
 
     def until(self) -> int:
         return self._full_at

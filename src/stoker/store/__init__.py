@@ -214,7 +214,8 @@ class Store(Protocol):
         session whose time is up?"""
 
     def hold(self, name: str, owner: str, ttl: int) -> bool:
-        """Hold a named lock for a while, or prolong it; ttl 0 gives it up."""
+        """Hold a named lock for a while, or prolong it; ttl 0 gives it up,
+        also if the clock is put back."""
 
     def tidy(self) -> None:
         """Forget empty queues that nobody configured and notes out of date; give back space."""

@@ -330,7 +330,7 @@ class MemoryStore:
             holder, until = self._locks.get(name, (owner, 0))
             if holder != owner and until > now:
                 return False
-            self._locks[name] = (owner, now + ttl)
+            self._locks[name] = (owner, now + ttl if ttl else 0)
             return True
 
     def tidy(self) -> None:

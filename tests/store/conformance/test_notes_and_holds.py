@@ -136,6 +136,15 @@ def test_a_lock_can_be_given_up(store: Store) -> None:
     assert store.hold("chores", "bob", TTL)
 
 
+def test_a_lock_that_was_given_up_stays_free_when_the_clock_is_put_back(
+    store: Store, clock: VirtualClock
+) -> None:
+    store.hold("chores", "ann", TTL)
+    store.hold("chores", "ann", 0)
+    clock.pass_(-3600)
+    assert store.hold("chores", "bob", TTL)
+
+
 def test_nobody_can_give_up_the_lock_of_another(store: Store) -> None:
     store.hold("chores", "ann", TTL)
     assert not store.hold("chores", "bob", 0)

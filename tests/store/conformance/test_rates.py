@@ -11,7 +11,7 @@ from stoker.kernel.job import Job
 from stoker.kernel.queue import Order, QueueSettings
 from stoker.kernel.rate import parse_rate
 from tests.engines import VirtualClock
-from tests.store.conformance.acts import MINUTE, SECOND, put, running, seen, take_all
+from tests.store.conformance.acts import HOUR, MINUTE, SECOND, put, running, seen, take_all
 
 KINDS = pytest.mark.parametrize("kind", ["", ", fixed", ", burst 3"])
 ORDERS = pytest.mark.parametrize("order", Order, ids=[order.value for order in Order])
@@ -53,6 +53,40 @@ def test_who_was_refused_starts_at_the_moment_for_which_the_store_tells_to_wake_
         started += now
     assert started == ids
     assert desk.store.next_due(["q"]) is None
+
+
+@KINDS
+@pytest.mark.parametrize("where", ["the queue", "the task", "the outer queue"])
+def test_a_clock_that_is_put_back_stops_no_queue(
+    desk: Desk, clock: VirtualClock, kind: str, where: str
+) -> None:
+    rate = parse_rate("3 per minute" + kind)
+    limit(desk, "outer", rate=rate if where == "the outer queue" else None)
+    settings: dict[str, dict[str, Any]] = {
+        "the queue": {"rate": rate},
+        "the task": {"task_rates": {"send": rate}},
+        "the outer queue": {"within": "outer"},
+    }
+    limit(desk, **settings[where])
+    ids = [put(desk, name="send", due_at=clock.now - 2 * HOUR) for _ in range(9)]
+    assert take_all(desk) == ids[:3]
+    clock.pass_(-3600)
+    assert take_all(desk) == ids[3:6]
+    assert take_all(desk) == []
+
+
+@KINDS
+def test_a_key_goes_on_when_the_clock_was_put_back_and_the_settings_are_given_again(
+    desk: Desk, clock: VirtualClock, kind: str
+) -> None:
+    rate = parse_rate("3 per minute" + kind)
+    limit(desk, key_rate=rate)
+    ids = [put(desk, key="ann", due_at=clock.now - 2 * HOUR) for _ in range(9)]
+    assert take_all(desk) == ids[:3]
+    clock.pass_(-3600)
+    limit(desk, key_rate=rate, capacity=100)
+    assert take_all(desk) == ids[3:6]
+    assert take_all(desk) == []
 
 
 def test_a_job_counts_by_its_weight_and_one_of_weight_0_neither_counts_nor_waits(

@@ -236,7 +236,7 @@ class SqliteStore:
     def hold(self, name: str, owner: str, ttl: int) -> bool:
         def take(connection: Connection) -> bool:
             now = self.now()
-            row = (name, owner, now, now + ttl)
+            row = (name, owner, now, now + ttl if ttl else 0)
             return connection.execute(SQL["hold"], row).get is not None
 
         return self._write(take)

@@ -85,7 +85,7 @@ UPDATE stoker.session SET retired_at = stoker.moment($2) WHERE id = $1 AND retir
 -- name: hold
 -- Whoever only finds that it is somebody else's turn has written nothing.
 INSERT INTO stoker.lock AS held (name, owner, until)
-SELECT $1, $2, now + $4 FROM stoker.moment($3) AS now
+SELECT $1, $2, CASE WHEN $4 > 0 THEN now + $4 ELSE 0 END FROM stoker.moment($3) AS now
 WHERE NOT EXISTS (SELECT FROM stoker.lock WHERE name = $1 AND owner <> $2 AND until > now)
 ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until
     WHERE held.owner = $2 OR held.until <= excluded.until - $4

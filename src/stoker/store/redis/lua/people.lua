@@ -49,7 +49,8 @@ local function hold(keys, args)
   if lock and sub(lock, 9) ~= args[3] and unpack_struct('>i8', lock) > NOW then
     return {moment(), 0}
   end
-  call('HSET', T .. ':locks', args[2], pack('>i8', NOW + tonumber(args[4])) .. args[3])
+  local ttl = tonumber(args[4])
+  call('HSET', T .. ':locks', args[2], pack('>i8', ttl > 0 and NOW + ttl or 0) .. args[3])
   return {moment(), 1}
 end
 

@@ -2,8 +2,9 @@
 --
 -- A rate is an amount in thousandths, a period, 1 if its periods are fixed, and a burst if it is a
 -- bucket. T:m:<queue's length>:<queue><meter> is what is remembered, for a while longer than it
--- counts: 0 and when the bucket is full; or the length of a slice of time, the number of the last
--- one, and what started in it and in those before. A meter is '', = and a key, or ~ and a task.
+-- counts: 0, when the bucket is full and when something started last; or the length of a slice of
+-- time, the number of the last one, and what started in it and in those before. A meter is '', = and
+-- a key, or ~ and a task.
 
 local SLICES = 16
 local MARGIN = 60000
@@ -16,10 +17,11 @@ local function slices(rate, numbers)
   local fixed = rate[3] == 1
   local length = fixed and rate[2] or math.ceil(rate[2] / SLICES)
   local flow = {limit = rate[1], length = length, kept = fixed and 1 or SLICES + 1, used = 0}
-  if numbers[1] ~= length then
+  local this = math.floor(NOW / length)
+  if numbers[1] ~= length or numbers[2] > this + flow.kept then
     numbers = {length, 0}
   end
-  flow.index = math.max(math.floor(NOW / length), numbers[2])
+  flow.index = math.max(this, numbers[2])
   local passed = math.min(flow.index - numbers[2], flow.kept)
   for at = 1, flow.kept do
     flow[at] = at > passed and numbers[2 + at - passed] or 0
@@ -31,7 +33,10 @@ end
 local function bucket(rate, numbers)
   local flow = {each = rate[1], period = rate[2]}
   flow.room = time_to_fill(flow, rate[4])
-  flow.full_at = numbers[1] == 0 and math.max(numbers[2], NOW) or NOW
+  if numbers[1] ~= 0 or numbers[3] > NOW + flow.period then
+    numbers = {0, NOW}
+  end
+  flow.full_at = math.max(numbers[2], NOW)
   return flow
 end
 
@@ -76,7 +81,7 @@ function flow_on(flow, weight)
 end
 
 function remember_flow(flow)
-  local numbers, till = {0, flow.full_at}, flow.full_at
+  local numbers, till = {0, flow.full_at, NOW}, flow.full_at
   if not flow.each then
     numbers, till = {flow.length, flow.index, spread(flow, 1, flow.kept)}, nil
     till = (flow.index + flow.kept) * flow.length
