@@ -76,7 +76,7 @@ class Settings:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Nobody else changes the settings of any queue in the meantime."""
-        # The same for a thread each time: who has the lock without having been told so has it still.
+        # The same for a thread each time: who was not told that he has the lock can take it again.
         owner = f"{self._name} {os.getpid()} {threading.get_ident()}"
         self._wait_for_lock(owner)
         try:
