@@ -157,7 +157,7 @@ class _Bucket:
         self._each = units(rate.amount)
         self._period = rate.period
         self._room = self._time(units(burst))
-        if numbers[:1] != [0] or numbers[2] > now + rate.period:
+        if numbers[:1] != [0] or numbers[-1] > now + rate.period:
             numbers = [0, now]
         self._full_at = max(numbers[1], now)
         self._now = now

@@ -33,7 +33,7 @@ end
 local function bucket(rate, numbers)
   local flow = {each = rate[1], period = rate[2]}
   flow.room = time_to_fill(flow, rate[4])
-  if numbers[1] ~= 0 or numbers[3] > NOW + flow.period then
+  if numbers[1] ~= 0 or numbers[#numbers] > NOW + flow.period then
     numbers = {0, NOW}
   end
   flow.full_at = math.max(numbers[2], NOW)
