@@ -128,6 +128,20 @@ main()
     assert '"name":"mail"' in result.stdout
 
 
+def test_a_move_for_programs_needs_no_rich_either(jobs: Desk) -> None:
+    code = """
+import sys
+sys.modules["rich"] = None
+from stoker.doors.cli import main
+sys.argv = ["stoker", "move", "sqlite:///jobs.db", "sqlite:///new.db", "--json"]
+main()
+"""
+    jobs.intake.enqueue(Job("mail"))
+    result = python(code)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert '"moved": 1' in result.stdout
+
+
 def test_without_rich_it_says_what_to_install(jobs: Desk) -> None:
     jobs.intake.enqueue(Job("mail"))
     code = """

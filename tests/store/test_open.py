@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,10 @@ from stoker.desk import Desk
 from stoker.errors import BadInput, StoreUnavailable
 from stoker.kernel.job import Job
 from stoker.store.memory import MemoryStore
-from stoker.store.open import is_there, open_store, shown
+from stoker.store.open import is_there, open_store
 from stoker.store.sqlite import SqliteStore
 from stoker.store.sqlite.driver import Sync
+from stoker.store.urls import shown
 
 
 def opened(url: str) -> SqliteStore:
@@ -160,6 +162,7 @@ def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
         ("sqlite:///jobs.db?library=apsw", "apsw", "sqlite"),
         ("postgresql://localhost/jobs", "psycopg", "postgres"),
         ("redis://localhost", "redis", "redis"),
+        ("redis://localhost", "hiredis", "redis"),
     ],
 )
 def test_a_driver_that_is_not_installed_is_named_with_its_extra(
@@ -175,6 +178,18 @@ def test_a_driver_that_is_not_installed_is_named_with_its_extra(
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     said = f"StoreUnfit: {url} needs {driver}; install it with: pip install 'stoker[{extra}]'"
     assert said in ran.stderr
+
+
+def test_a_driver_that_lacks_its_library_is_told() -> None:
+    code = "from stoker import open_store; open_store('postgresql://localhost/jobs')"
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PSYCOPG_IMPL": "none"},
+    )
+    assert "StoreUnfit: the driver of postgresql://localhost/jobs cannot be used: " in ran.stderr
 
 
 def test_a_file_without_a_scheme_is_told_how_to_be_named() -> None:

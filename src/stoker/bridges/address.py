@@ -6,13 +6,15 @@ import importlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote
 
 from stoker.bridges.bridge import Bridge
 from stoker.bridges.errands import Errand, KeyOf, answering, enqueuing
 from stoker.bridges.message import Broker, inside, named
 from stoker.desk import Desk
 from stoker.errors import BadInput, StokerError
+from stoker.kernel.facts import check_text
+from stoker.store.urls import options_of, shown, split
 
 
 class Address(NamedTuple):
@@ -61,6 +63,7 @@ _KINDS: Mapping[str, _Kind] = {
     "amqp": _AMQP,
     "amqps": _AMQP._replace(port=5671, tls=True),
 }
+_LAST_PORT = 65_535
 _COMMON = ("key", "header", "prefix", "form", "task", "into")
 
 
@@ -73,13 +76,11 @@ def open_bridge(desk: Desk, url: str) -> Bridge:
 
 def read_address(url: str) -> Address:
     """Take a URL apart; what cannot be meant is refused."""
-    parts = urlsplit(url)
+    parts = split(url)
     kind = _KINDS.get(parts.scheme)
     if kind is None:
         known = ", ".join(f"{scheme}://" for scheme in _KINDS)
-        raise BadInput(f"{url!r} names no broker; begin with one of {known}")
-    if parts.fragment:
-        raise BadInput("a # in a URL must be written as %23")
+        raise BadInput(f"{shown(url)!r} names no broker; begin with one of {known}")
     login, _, hosts = parts.netloc.rpartition("@")
     user, _, password = login.partition(":")
     return Address(
@@ -88,7 +89,7 @@ def read_address(url: str) -> Address:
         unquote(user) or None,
         unquote(password) or None,
         unquote(parts.path.removeprefix("/")),
-        _options(kind, parts.scheme, parts.query),
+        _options(kind, parts.scheme, url),
         kind.tls,
     )
 
@@ -96,14 +97,16 @@ def read_address(url: str) -> Address:
 def _with_port(host: str, port: int) -> str:
     name, colon, said = host.rpartition(":")
     if colon and not said.endswith("]"):
-        if not said.isascii() or not said.isdigit():
+        if not said.isascii() or not said.isdigit() or int(said[:6]) > _LAST_PORT:
             raise BadInput(f"{host!r} is no address; write it as in 127.0.0.1:{port}")
         return f"{name or '127.0.0.1'}:{said}"
     return f"{host or '127.0.0.1'}:{port}"
 
 
-def _options(kind: _Kind, scheme: str, query: str) -> dict[str, str]:
-    options = dict(parse_qsl(query, keep_blank_values=True))
+def _options(kind: _Kind, scheme: str, url: str) -> dict[str, str]:
+    options = options_of(url)
+    for name, text in options.items():
+        check_text(f"{name}=", text)
     known = (*kind.options, *_COMMON)
     unknown = options.keys() - set(known)
     if unknown:

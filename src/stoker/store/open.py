@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import unquote
 
 from stoker.errors import BadInput, StoreUnfit
 from stoker.store import Store
 from stoker.store.memory import MemoryStore
-
-# Up to the last @, since a password may hold what it should not.
-_PASSWORD = re.compile(r"(?<=://)([^/@:]*:).*@")
-_PASSWORD_BEHIND = re.compile(r"(?<=[?&])(\w*password=)[^&]*")
+from stoker.store.urls import options_of, shown, split
 
 DEFAULT_STORE = "sqlite:///stoker.db"
 """The store of those who name none."""
@@ -40,15 +36,6 @@ def open_store(url: str) -> Store:
         return engine.open(url, path, options)
 
 
-def shown(url: str) -> str:
-    """The URL as it may be shown to anybody: without its password.
-
-    >>> shown("redis://ann:secret@db:6379/0")
-    'redis://ann:***@db:6379/0'
-    """
-    return _PASSWORD_BEHIND.sub(r"\1***", _PASSWORD.sub(r"\1***@", url))
-
-
 def is_there(url: str) -> bool:
     """Whether the store a URL names was made already, and can be seen from this process.
 
@@ -70,7 +57,7 @@ def is_private(url: str) -> bool:
     return engine.private
 
 
-_DRIVERS = {"apsw": "sqlite", "psycopg": "postgres", "redis": "redis"}
+_DRIVERS = {"apsw": "sqlite", "psycopg": "postgres", "redis": "redis", "hiredis": "redis"}
 """Package -> the extra that brings it."""
 
 
@@ -85,10 +72,12 @@ def _driver_at_hand(url: str) -> Iterator[None]:
         raise StoreUnfit(
             f"{shown(url)} needs {missing.name}; install it with: pip install 'stoker[{extra}]'"
         ) from missing
+    except ImportError as broken:  # psycopg that lacks the library it stands on
+        raise StoreUnfit(f"the driver of {shown(url)} cannot be used: {broken}") from broken
 
 
 def _read(url: str) -> tuple[_Engine, str, dict[str, str]]:
-    parts = _split(url)
+    parts = split(url)
     engine = _ENGINES.get(parts.scheme)
     if engine is None:
         known = ", ".join(f"{scheme}:" for scheme in _ENGINES)
@@ -96,7 +85,7 @@ def _read(url: str) -> tuple[_Engine, str, dict[str, str]]:
         raise BadInput(
             f"no store is called {shown(url)!r}; a store's URL begins with one of {known}{hint}"
         )
-    options = _options(url, parts.query)
+    options = options_of(url)
     if engine.hosted:
         return engine, url, {}
     path = unquote(parts.path)
@@ -106,32 +95,6 @@ def _read(url: str) -> tuple[_Engine, str, dict[str, str]]:
             f"write {parts.scheme}:///{parts.netloc}{path}"
         )
     return engine, path, options
-
-
-def _split(url: str) -> SplitResult:
-    """Its parts, if it is clear where each begins: nothing of a store's name may get lost."""
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        raise BadInput(f"cannot read {shown(url)!r}: {error}") from None
-    if "#" in url:
-        raise BadInput(f"a # ends a URL; in {shown(url)!r} write it as %23")
-    if ":" in parts.netloc and "@" in parts.path:
-        raise BadInput(
-            f"cannot tell where the host begins in {shown(url)!r}; write / in a password as %2F, "
-            "and @ elsewhere as %40"
-        )
-    return parts
-
-
-def _options(url: str, query: str) -> dict[str, str]:
-    options = dict(parse_qsl(query, keep_blank_values=True))
-    if not all(options.values()):
-        raise BadInput(
-            f"cannot read what is behind the ? of {shown(url)!r}: an option is written "
-            "name=value, and a ? that belongs to a name or password %3F"
-        )
-    return options
 
 
 def _open_memory(url: str, path: str, options: dict[str, str]) -> Store:

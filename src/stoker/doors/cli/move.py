@@ -13,7 +13,8 @@ from stoker.doors.cli.command import Command, json_option
 from stoker.doors.cli.place import check_shared
 from stoker.errors import BadInput, StoreUnavailable
 from stoker.kernel.duration import micros
-from stoker.store.open import is_there, open_store, shown
+from stoker.store.open import is_there, open_store
+from stoker.store.urls import shown
 
 
 @click.command(
@@ -76,11 +77,14 @@ def _tell(as_json: bool, text: str, **facts: object) -> None:
 
 @contextmanager
 def _progress(as_json: bool) -> Iterator[Callable[[Step], None]]:
-    """A bar for each phase, on the terminal's error output, so that --json stays clean."""
+    """A bar for each phase, on the terminal's error output; none for programs."""
+    if as_json:
+        yield lambda _: None
+        return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    console = Console(stderr=True, quiet=as_json)
+    console = Console(stderr=True)
     columns = (TextColumn("{task.description:<24}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console) as progress:
         phases: dict[str, int] = {}

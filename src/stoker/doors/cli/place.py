@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from stoker.desk import Desk
 from stoker.errors import BadInput, StokerError, StoreUnavailable
-from stoker.store.open import DEFAULT_STORE, is_private, is_there, open_store, shown
+from stoker.store.open import DEFAULT_STORE, is_private, is_there, open_store
+from stoker.store.urls import shown
 
 if TYPE_CHECKING:
     from stoker.client import Stoker

@@ -29,7 +29,7 @@ from stoker.doors.cli.worker import (
 )
 from stoker.kernel.job import Job
 from stoker.kernel.outcome import Awaits, Crashed, Failed, Outcome, Released
-from stoker.store.open import shown
+from stoker.store.urls import shown
 from stoker.worker.context import Context
 from stoker.worker.performing import Middleware
 

@@ -14,7 +14,8 @@ from stoker.doors.cli import place
 from stoker.doors.cli.command import Command, FiniteRange, Function
 from stoker.errors import BadInput
 from stoker.kernel.glob import glob_matches
-from stoker.store.open import is_private, shown
+from stoker.store.open import is_private
+from stoker.store.urls import shown
 from stoker.worker.worker import DEFAULT_TTL, WorkerSettings
 
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"

@@ -1,0 +1,56 @@
+"""URLs of stores and brokers: nothing of them gets lost, and passwords are not shown."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import SplitResult, parse_qsl, urlsplit
+
+from stoker.errors import BadInput
+
+# Up to the last @, since a password may hold what it should not.
+_PASSWORD = re.compile(r"(?<=://)([^/@:]*:).*@")
+_PASSWORD_BEHIND = re.compile(r"(?<=[?&])(\w*password=)[^&]*")
+
+
+def shown(url: str) -> str:
+    """The URL as it may be shown to anybody: without its password.
+
+    >>> shown("redis://ann:secret@db:6379/0")
+    'redis://ann:***@db:6379/0'
+    """
+    return _PASSWORD_BEHIND.sub(r"\1***", _PASSWORD.sub(r"\1***@", url))
+
+
+def split(url: str) -> SplitResult:
+    """Its parts, if it is clear where each begins.
+
+    >>> split("redis://db:6379/0").netloc
+    'db:6379'
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise BadInput(f"cannot read {shown(url)!r}: {error}") from None
+    if "#" in url:
+        raise BadInput(f"a # ends a URL; in {shown(url)!r} write it as %23")
+    if ":" in parts.netloc and "@" in parts.path:
+        raise BadInput(
+            f"cannot tell where the host begins in {shown(url)!r}; write / in a password as %2F, "
+            "and @ elsewhere as %40"
+        )
+    return parts
+
+
+def options_of(url: str) -> dict[str, str]:
+    """What is said behind its ?, each by its name.
+
+    >>> options_of("sqlite:///jobs.db?sync=normal")
+    {'sync': 'normal'}
+    """
+    options = dict(parse_qsl(split(url).query, keep_blank_values=True))
+    if not all(options.values()):
+        raise BadInput(
+            f"cannot read what is behind the ? of {shown(url)!r}: an option is written "
+            "name=value, and a ? that belongs to a name or password %3F"
+        )
+    return options
