@@ -331,6 +331,12 @@ def test_async_functions_will_do_and_may_be_mixed_with_others(house: House) -> N
 def test_what_cannot_be_meant_is_refused(house: House) -> None:
     with pytest.raises(BadInput, match="lower-case letters and underscores, not 'Orders'"):
         house.hipq.create_queue("Orders")
+    with pytest.raises(BadInput, match="lower-case letters and underscores, not 7"):
+        house.hipq.create_queue(7)  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match="the queue definition cannot be read"):
+        house.hipq.create_queue("halves", {"job_types": "\ud800"})
+    with pytest.raises(BadInput, match="a job_key must be text, not int"):
+        house.hipq.respond("charge", 4711, {})  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="no queue 'nowhere' here; call create_queue"):
         house.hipq.queue_job("nowhere", {"job_type": "charge"})
     with pytest.raises(BadInput, match="unknown field `prio`"):
@@ -345,3 +351,7 @@ def test_what_cannot_be_meant_is_refused(house: House) -> None:
     house.hipq.create_queue("others")
     with pytest.raises(BadInput, match="'charge' belongs to the queue 'orders'"):
         house.hipq.queue_job("others", {"job_type": "charge"})
+    with pytest.raises(BadInput, match="'charge' belongs to the queue 'orders'"):
+        house.hipq.create_queue("third", {"job_types": [{"job_type": "charge"}]})
+    with pytest.raises(BadInput, match="no queue 'third' here"):
+        house.hipq.queue_job("third", {"job_type": "refund"})

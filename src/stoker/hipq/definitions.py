@@ -84,14 +84,14 @@ def read(said: T | Mapping[str, Any], kind: type[T]) -> T:
         return said
     try:
         return msgspec.convert(said, kind)
-    except msgspec.ValidationError as error:
+    except ValueError as error:  # also text that is not whole
         what = " ".join(re.findall("[A-Z][a-z]+", kind.__name__)).lower()
         raise BadInput(f"the {what} cannot be read: {error}") from error
 
 
-def check_name(what: str, name: str) -> None:
+def check_name(what: str, name: object) -> None:
     """Names of instances and queues are of lower-case letters and underscores."""
-    if not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise BadInput(
             f"{what} must be named with lower-case letters and underscores, not {name!r}"
         )

@@ -20,6 +20,7 @@ from stoker.hipq.definitions import (
 )
 from stoker.hipq.handlers import Handlers, Request, Response, Retry, moment
 from stoker.hipq.job import HipqJob, HipqState, key_of, view
+from stoker.kernel.facts import check_text
 from stoker.kernel.in_json import json_of
 from stoker.kernel.job import Job, State
 from stoker.kernel.policy import Policy
@@ -66,9 +67,9 @@ class Hipq:
         """Make a queue known, with its types and its limits; they are in force at once."""
         check_name("a queue", queue)
         said = read(definition or {}, QueueDefinition)
-        full = self._queues[queue] = self._naming(self.name, queue)
         for kind in said.job_types:
             self._register(queue, kind)
+        full = self._queues[queue] = self._naming(self.name, queue)
         limit = None if said.throttle_limit < 1 else said.throttle_limit
         settings = {"capacity": limit, "order": said.sort_order.order, **said.settings}
         self.app.configure(full, **settings)
@@ -235,6 +236,7 @@ class Hipq:
 
     def reply_key(self, job_type: str, job_key: str) -> str:
         """What an answer is known by elsewhere: at a bridge, over HTTP, to `stoker reply`."""
+        check_text("a job_key", job_key)
         return self._prefix(job_type) + job_key
 
     # -- work ------------------------------------------------------------------------------
