@@ -31,6 +31,7 @@ def refused(*words: str) -> str:
         (("--bedrock", "localhost"), "'localhost' is no address"),
         (("--bedrock", "127.0.0.1:http"), "is no address"),
         (("--bedrock", "127.0.0.1:70000"), "is no address"),
+        (("--bedrock", f"127.0.0.1:{'9' * 5000}"), "is no address"),
         (("--bedrock", "0.0.0.0:0"), "can be reached by others: set --bedrock-token"),
         (("--bedrock", "[::]:0"), "can be reached by others"),
         (("--bedrock", "example.org:80"), "can be reached by others"),

@@ -153,6 +153,26 @@ def test_a_paused_schedule_stays_paused_and_goes_on_as_the_code_says_by_then(
     assert job.due_at == stoker.clock() + 60 * MINUTE
 
 
+def test_a_schedule_that_is_resumed_while_it_learns_of_the_code_is_not_paused_again(
+    stoker: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deploy(stoker).ensure_schedules()
+    schedules, store = stoker.app.desk.schedules, stoker.app.desk.store
+    schedules.pause("poll")
+    read = store.notes
+
+    def read_and_be_overtaken(keys: Any = None) -> Any:
+        monkeypatch.setattr(store, "notes", read)
+        found = read(keys)
+        schedules.resume("poll")
+        return found
+
+    monkeypatch.setattr(store, "notes", read_and_be_overtaken)
+    assert deploy(stoker, "every 1h").ensure_schedules() == ["poll"]
+    assert schedules.paused() == {}
+    assert schedules.get("poll").job.policy.repeat == "every 1h"
+
+
 @pytest.mark.parametrize("repeat", ["every 10m", "every 10m; overlap=allow"])
 def test_a_schedule_moves_to_the_queue_its_task_has_now(stoker: Harness, repeat: str) -> None:
     deploy(stoker, repeat).ensure_schedules()

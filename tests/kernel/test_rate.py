@@ -144,24 +144,31 @@ def test_what_was_remembered_under_another_kind_of_rate_counts_for_nothing() -> 
             assert (Flow(after, flow.state, now).free_at(1000) is None) == (before != after)
 
 
-def test_a_clock_that_was_set_back_a_little_lets_nobody_in_twice() -> None:
-    now = 1_700_000_000_000_000
-    for text in ("1 per minute", "1 per minute, fixed", "1 per minute, burst 1"):
-        flow = Flow(parse_rate(text), "", now)
-        flow.take(1000)
-        assert Flow(parse_rate(text), flow.state, now - 50 * SECOND).free_at(1000) is not None
+ONE_A_MINUTE = pytest.mark.parametrize(
+    "text", ["1 per minute", "1 per minute, fixed", "1 per minute, burst 1"]
+)
 
 
-def test_a_clock_that_was_set_back_by_more_than_two_periods_keeps_nobody_waiting() -> None:
+@ONE_A_MINUTE
+def test_a_clock_that_was_set_back_a_little_lets_nobody_in_twice(text: str) -> None:
     now = 1_700_000_000_000_000
-    for text in ("1 per minute", "1 per minute, fixed", "1 per minute, burst 1"):
-        flow = Flow(parse_rate(text), "", now)
-        flow.take(5000)
-        assert Flow(parse_rate(text), flow.state, now + 59 * SECOND - MINUTE).free_at(1000)
-        later = Flow(parse_rate(text), flow.state, now - 121 * SECOND)
-        assert later.free_at(1000) is None
-        later.take(1000)
-        assert Flow(parse_rate(text), later.state, now - 121 * SECOND).free_at(1000) is not None
+    flow = Flow(parse_rate(text), "", now)
+    flow.take(1000)
+    assert Flow(parse_rate(text), flow.state, now - 50 * SECOND).free_at(1000) is not None
+
+
+@ONE_A_MINUTE
+def test_a_clock_that_was_set_back_by_more_than_two_periods_keeps_nobody_waiting(
+    text: str,
+) -> None:
+    now = 1_700_000_000_000_000
+    flow = Flow(parse_rate(text), "", now)
+    flow.take(5000)
+    assert Flow(parse_rate(text), flow.state, now + 59 * SECOND - MINUTE).free_at(1000)
+    later = Flow(parse_rate(text), flow.state, now - 121 * SECOND)
+    assert later.free_at(1000) is None
+    later.take(1000)
+    assert Flow(parse_rate(text), later.state, now - 121 * SECOND).free_at(1000) is not None
 
 
 def test_when_it_is_over_it_is_as_if_nothing_had_happened() -> None:

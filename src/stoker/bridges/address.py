@@ -14,7 +14,7 @@ from stoker.bridges.message import Broker, inside, named
 from stoker.desk import Desk
 from stoker.errors import BadInput, StokerError
 from stoker.kernel.facts import check_text
-from stoker.store.urls import options_of, shown, split
+from stoker.store.urls import options_of, read_port, shown, split
 
 
 class Address(NamedTuple):
@@ -63,7 +63,6 @@ _KINDS: Mapping[str, _Kind] = {
     "amqp": _AMQP,
     "amqps": _AMQP._replace(port=5671, tls=True),
 }
-_LAST_PORT = 65_535
 _COMMON = ("key", "header", "prefix", "form", "task", "into")
 
 
@@ -97,7 +96,7 @@ def read_address(url: str) -> Address:
 def _with_port(host: str, port: int) -> str:
     name, colon, said = host.rpartition(":")
     if colon and not said.endswith("]"):
-        if not said.isascii() or not said.isdigit() or int(said[:6]) > _LAST_PORT:
+        if read_port(said) is None:
             raise BadInput(f"{host!r} is no address; write it as in 127.0.0.1:{port}")
         return f"{name or '127.0.0.1'}:{said}"
     return f"{host or '127.0.0.1'}:{port}"

@@ -347,9 +347,14 @@ class Stoker:
         self.ensure_schedules()
         self.ensure_limits()
         self.ensure_throttlers()
-        worker = Worker(self.desk, self.tasks, settings, self.middleware, self.throttlers)
-        worker.on_round = self._fetch_schedules
-        return worker
+        return Worker(
+            self.desk,
+            self.tasks,
+            settings,
+            self.middleware,
+            self.throttlers,
+            on_round=self._fetch_schedules,
+        )
 
     def close(self) -> None:
         """Let go of the store."""

@@ -141,12 +141,13 @@ class Schedules:
         stays in its old queue until then: whoever wants it elsewhere has to ask again.
         """
         for _ in range(_ROUNDS):
-            kept = self.paused().get(name)
+            paused, revision = self._register()
+            kept = paused.get(name)
             if kept is None:
                 return self._redefine_live(name, queue, policy)
             wanted = _REPLACE(kept, queue=queue, policy=policy)
-            put = self._put(name, wanted)
-            if wanted == kept or self._clerk.transact([put]).receipts[0].ok:
+            news = _registered({**paused, name: wanted}, revision)
+            if wanted == kept or self._clerk.transact([news]).receipts[0].ok:
                 return Schedule(name, wanted, paused=True)
         raise Contended(f"the schedule {name!r} keeps changing; try again")
 
@@ -204,8 +205,12 @@ class Schedules:
         paused.pop(name, None)
         if job is not None:
             paused[name] = job
-        value = msgspec.json.encode(paused) if paused else None
-        return Change(notes=(NoteWrite(_PAUSED, value, expect=revision),))
+        return _registered(paused, revision)
+
+
+def _registered(paused: dict[str, Job], revision: int) -> Change:
+    value = msgspec.json.encode(paused) if paused else None
+    return Change(notes=(NoteWrite(_PAUSED, value, expect=revision),))
 
 
 def _redefinition(job: Job, queue: str, policy: Policy, *, now: int) -> dict[str, Any]:

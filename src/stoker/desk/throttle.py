@@ -6,7 +6,7 @@ A candidate of which it says nothing is held: it stays in its place and is asked
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -14,9 +14,7 @@ import msgspec
 from stoker.errors import BadInput
 from stoker.kernel.job import Job
 from stoker.kernel.queue import QueueSettings
-from stoker.kernel.zones import END, FIRST
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from stoker.kernel.zones import END, FIRST, moment_of
 
 
 class Admitted(msgspec.Struct, frozen=True):
@@ -117,7 +115,7 @@ def _moment(until: object) -> int:
     if isinstance(until, datetime):
         if until.tzinfo is None:
             raise BadInput("give the time with its zone, such as datetime.now(UTC)")
-        until = (until - _EPOCH) // timedelta(microseconds=1)
+        until = moment_of(until)
     if not isinstance(until, int) or isinstance(until, bool) or not FIRST <= until < END:
         raise BadInput(f"a job is put off to a datetime or to UTC microseconds, not to {until!r}")
     return until

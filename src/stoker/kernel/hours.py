@@ -15,7 +15,7 @@ import msgspec
 from stoker.errors import BadInput
 from stoker.kernel import duration
 from stoker.kernel.window import Windows, closes_at, next_open, parse_windows, windows_text
-from stoker.kernel.zones import change_between, load_zone, readings
+from stoker.kernel.zones import change_between, load_zone, moment_of, readings
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -118,7 +118,7 @@ def _moments(text: str, zone: str) -> tuple[int, int]:
             f'cannot read "{text}" in the maintenance: write it like {_EXAMPLES}'
         ) from None
     if wall.tzinfo is not None:
-        moment = (wall - _EPOCH) // _MICROSECOND
+        moment = moment_of(wall)
         return moment, moment
     first, second = readings(wall, load_zone(zone))
     if first <= second:

@@ -15,6 +15,7 @@ from stoker.kernel.policy import PLAIN, OnLost, Policy
 # An integer id carries its partition above these bits, so an id alone finds its shard.
 # Partition 0 counts 1, 2, 3 ...; ids of the first 512 partitions stay exact in a double.
 PARTITION_SHIFT = 44
+LARGEST_ID = 2**63 - 1
 
 WHOLE_WEIGHT = 1000
 """Weights and capacities are counted in thousandths, so that halves and tenths add up exactly."""

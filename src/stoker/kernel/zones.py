@@ -18,8 +18,19 @@ _MICROSECOND = timedelta(microseconds=1)
 
 # A year is kept free at both ends of the calendar: one may always reckon with the days around.
 LAST_YEAR = 9998
-FIRST = (datetime(2, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
-END = (datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+
+
+def moment_of(at: datetime) -> int:
+    """A time with its zone as UTC microseconds.
+
+    >>> moment_of(datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC))
+    1500000
+    """
+    return (at - _EPOCH) // _MICROSECOND
+
+
+FIRST = moment_of(datetime(2, 1, 1, tzinfo=UTC))
+END = moment_of(datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC))
 
 
 def load_zone(name: str) -> ZoneInfo:
@@ -45,8 +56,8 @@ def readings(wall: datetime, zone: ZoneInfo) -> tuple[int, int]:
     Equal on any ordinary day. In the fold the first is earlier, and both are right; in the gap
     the first is later, and neither ever shows on a clock.
     """
-    before, after = (wall.replace(tzinfo=zone, fold=fold) - _EPOCH for fold in (0, 1))
-    return before // _MICROSECOND, after // _MICROSECOND
+    before, after = (moment_of(wall.replace(tzinfo=zone, fold=fold)) for fold in (0, 1))
+    return before, after
 
 
 def change_between(low: int, high: int, zone: ZoneInfo) -> int:

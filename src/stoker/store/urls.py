@@ -7,6 +7,8 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from stoker.errors import BadInput
 
+_LAST_PORT = 65_535
+_PORT = re.compile(r"[0-9]{1,5}")
 # Up to the last @, since a password may hold what it should not.
 _PASSWORD = re.compile(r"(?<=://)([^/@:]*:).*@")
 _PASSWORD_BEHIND = re.compile(r"(?<=[?&])(\w*password=)[^&]*")
@@ -54,3 +56,13 @@ def options_of(url: str) -> dict[str, str]:
             "name=value, and a ? that belongs to a name or password %3F"
         )
     return options
+
+
+def read_port(text: str) -> int | None:
+    """The port that a text is; None: it is none.
+
+    >>> read_port("6379"), read_port("65536"), read_port("")
+    (6379, None, None)
+    """
+    port = int(text) if _PORT.fullmatch(text) else _LAST_PORT + 1
+    return port if port <= _LAST_PORT else None

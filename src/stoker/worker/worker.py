@@ -86,6 +86,7 @@ class Worker:
         settings: WorkerSettings,
         middleware: Sequence[Middleware] = (),
         throttlers: Mapping[str, Throttler] = {},
+        on_round: Callable[[], object] = lambda: None,
     ) -> None:
         self.settings = settings
         self._desk = desk
@@ -120,8 +121,7 @@ class Worker:
             Doorman(desk, queue, throttler, self._owner)
             for queue, throttler in self._throttlers.items()
         ]
-        self.on_round: Callable[[], None] | None = None
-        """Called with each round of chores."""
+        self._on_round = on_round
         self._over = threading.Event()
         self._threads: list[threading.Thread] = []
 
@@ -226,8 +226,7 @@ class Worker:
         while (troubled := self._hear_of_trouble(every)) is not None:
             try:
                 rounds.make(troubled=troubled)
-                if self.on_round is not None:
-                    self.on_round()
+                self._on_round()
             except Exception as error:  # noqa: BLE001 - there will be others to do
                 logger.warning("the chores did not get done: %s", error)
 

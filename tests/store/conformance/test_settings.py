@@ -12,6 +12,7 @@ from stoker.desk import Desk, settings
 from stoker.desk.limits import TaskLimits
 from stoker.errors import Contended
 from stoker.kernel.queue import QueueSettings
+from tests.engines import VirtualClock
 
 ROUNDS = 10
 
@@ -54,3 +55,16 @@ def test_who_never_gets_to_it_is_told_so(desk: Desk, monkeypatch: pytest.MonkeyP
     with desk.control.settings.alone(), pytest.raises(Contended, match="try again"):
         Desk(desk.store).control.adjust("q", capacity=1)
     assert desk.control.adjust("q", capacity=2).capacity == 2
+
+
+def test_whoever_died_over_it_is_waited_for_no_longer_than_its_lock_lasts(
+    desk: Desk, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "_PATIENCE_SECONDS", 0.01)
+    died, others = desk.control.settings.alone(), Desk(desk.store)
+    died.__enter__()
+    clock.pass_(9)
+    with pytest.raises(Contended):
+        others.control.adjust("q", capacity=1)
+    clock.pass_(1)
+    assert others.control.adjust("q", capacity=2).capacity == 2

@@ -18,6 +18,7 @@ from stoker.doors.bedrock.refusals import (
     NO_OBJECT,
     Refusal,
 )
+from stoker.kernel.job import LARGEST_ID
 from stoker.kernel.zones import END, FIRST
 
 Headers = Mapping[str, str]
@@ -28,7 +29,6 @@ MILLISECOND = 1_000
 PRIORITIES = {str(number): number for number in (0, 250, 500, 750, 850, 1000)}
 DEFAULT_PRIORITY = 500
 LONGEST_NAME = 255
-LARGEST_ID = 2**63 - 1
 
 _ID = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _LEADING_INTEGER = re.compile(r"[ \t]*([+-]?[0-9]{1,18})")

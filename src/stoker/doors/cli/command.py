@@ -50,9 +50,6 @@ def _write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> 
             formatter.write(f"{'':{formatter.current_indent}}{example}\n")
 
 
-LARGEST_ID = 2**63 - 1
-
-
 class FiniteRange(click.FloatRange):
     """A number within bounds, and no NaN, which compares with nothing."""
 

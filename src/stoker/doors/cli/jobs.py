@@ -10,7 +10,6 @@ import msgspec
 
 from stoker.doors.cli import bulk, show
 from stoker.doors.cli.command import (
-    LARGEST_ID,
     Function,
     Group,
     json_option,
@@ -23,7 +22,7 @@ from stoker.doors.cli.show import Cell, Column, Ink
 from stoker.doors.cli.words import both, distance, first_line, read_states, span
 from stoker.doors.forms import content, job_form, policy_form
 from stoker.errors import NotFound
-from stoker.kernel.job import WHOLE_WEIGHT, Job, State
+from stoker.kernel.job import LARGEST_ID, WHOLE_WEIGHT, Job, State
 from stoker.store import Filter
 
 _MOST_LISTED = 1_000_000

@@ -15,6 +15,7 @@ from stoker.doors.cli.serve_http import http_door, http_options
 from stoker.doors.cli.worker import LOG_FORMAT
 from stoker.errors import BadInput, StokerError
 from stoker.kernel.retry import LARGEST_LIMIT
+from stoker.store.urls import read_port
 
 if TYPE_CHECKING:
     from stoker.desk import Desk
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from stoker.doors.bedrock.server import BedrockDoor
     from stoker.doors.cli.place import Place
     from stoker.doors.porter import Door
-
-_LARGEST_PORT = 65_535
 
 
 @click.command(
@@ -143,10 +142,11 @@ def _question() -> Question:
 
 def read_address(option: str, text: str) -> tuple[str, int]:
     """Host and port of HOST:PORT, where the host may be left out or stand in brackets."""
-    host, _, port = text.rpartition(":")
-    if not port.isascii() or not port.isdigit() or int(port) > _LARGEST_PORT:
+    host, _, said = text.rpartition(":")
+    port = read_port(said)
+    if port is None:
         raise BadInput(f"{option} {text!r} is no address; write it as in 127.0.0.1:8888")
-    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", port
 
 
 def _tls(certificate: str | None, key: str | None) -> ssl.SSLContext | None:

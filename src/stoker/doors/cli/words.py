@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, overload
 
 import msgspec
 
 from stoker.errors import BadInput
 from stoker.kernel.job import State
-from stoker.kernel.zones import END, FIRST, LAST_YEAR
+from stoker.kernel.zones import END, FIRST, LAST_YEAR, moment_of
 
 SECOND = 1_000_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 # --- Times ---------------------------------------------------------------------------------------
 
@@ -80,7 +78,7 @@ def read_moment(text: str) -> int:
         ) from None
     if moment.tzinfo is None:
         raise BadInput(f"the time {text!r} has no zone; write {text}Z for UTC, or {text}+02:00")
-    return reckoned((moment - _EPOCH) // _MICROSECOND, text)
+    return reckoned(moment_of(moment), text)
 
 
 def reckoned(at: int, said: str) -> int:

@@ -11,9 +11,9 @@ from starlette.convertors import (  # codespell:ignore convertors
 )
 
 from stoker.errors import BadInput
+from stoker.kernel.job import LARGEST_ID
 
-_LARGEST = 2**63 - 1
-_MOST_DIGITS = len(str(_LARGEST))
+_MOST_DIGITS = len(str(LARGEST_ID))
 
 
 class Digits(StringConvertor):
@@ -30,7 +30,7 @@ def read_number(text: str) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
         return None
     value = int(text)
-    return value if value <= _LARGEST else None
+    return value if value <= LARGEST_ID else None
 
 
 def number(text: str) -> int:

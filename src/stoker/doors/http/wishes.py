@@ -18,7 +18,7 @@ from stoker.doors.cli.words import read_moment
 from stoker.doors.forms import FormatName
 from stoker.errors import BadInput
 from stoker.kernel.duration import micros
-from stoker.kernel.job import Format, Job
+from stoker.kernel.job import LARGEST_ID, Format, Job
 from stoker.kernel.pacing import Pace, pace_of
 from stoker.kernel.policy import PLAIN, OnLost, Policy
 from stoker.kernel.queue import Retention, units
@@ -30,7 +30,7 @@ Duration = Annotated[float, Meta(ge=0)] | str
 Lease = Annotated[str, Meta(pattern="^[0-9]{1,19}$", examples=["3172450012870011123"])]
 """What a claim gave; every word about a job in hand must show it."""
 Session = Annotated[str, Meta(pattern="^[0-9]{1,19}$", examples=["2711620044918273645"])]
-JobId = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+JobId = Annotated[int, Meta(ge=1, le=LARGEST_ID)]
 Count = Annotated[int, Meta(ge=1, le=1000)]
 Places = Annotated[float, Meta(ge=0, le=10**9)]
 

@@ -12,11 +12,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from stoker.errors import BadInput
-from stoker.kernel.zones import END, FIRST
+from stoker.kernel.zones import END, FIRST, moment_of
 
 LONGEST_LINE = 64 * 2**20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _SECOND = 1_000_000
 _NOTHING = msgspec.Raw(b"")
 
@@ -138,7 +137,7 @@ def moment(text: object, name: str) -> int:
         at = datetime.fromisoformat(text)  # type: ignore[arg-type]
         if at.tzinfo is None:
             at = at.replace(tzinfo=UTC)
-        reckoned = (at - _EPOCH) // _MICROSECOND
+        reckoned = moment_of(at)
     except (TypeError, ValueError, OverflowError):
         raise Unreadable(f"{name} is {text!r}, which is no time in ISO 8601") from None
     if not FIRST <= reckoned < END:

@@ -21,6 +21,7 @@ import msgspec
 
 from stoker.errors import BadInput
 from stoker.store.redis.topology import Address
+from stoker.store.urls import read_port
 
 SCHEMES = {"redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel"}
 SCHEMES |= {"redis+cluster", "rediss+cluster"}
@@ -29,7 +30,6 @@ MOST_PARTITIONS = 512
 """Ids of so many partitions stay exact in every language that keeps numbers as doubles."""
 
 _PORTS = {"sentinel": 26379}
-_LAST_PORT = 65_535
 _DIGITS = re.compile(r"[0-9]{1,18}")
 _PREFIX = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
@@ -138,7 +138,7 @@ def _address(host: str, default: int, url: str) -> Address:
     name, separator, port = host.rpartition(":")
     if not separator or host.endswith("]"):
         name, port = host, str(default)
-    if not name or not _DIGITS.fullmatch(port) or int(port) > _LAST_PORT:
+    if not name or read_port(port) is None:
         raise BadInput(f"{host!r} in {_shown(url)} is no host and port")
     return Address(name.strip("[]"), int(port))
 
