@@ -45,13 +45,25 @@ MUTANTS = {
         "\n",
     ),
     "a batch with one stale report in it is believed": Mutant(
-        "settle", "IF settled IS DISTINCT FROM cardinality(jobs) THEN", "IF false THEN"
+        "settle", "IF settled IS DISTINCT FROM wanted THEN", "IF false THEN"
     ),
     "an end is no new revision": Mutant(
         "settle", "revision = job.revision + 1", "revision = job.revision"
     ),
-    "a released unit of capacity is forgotten": Mutant(
-        "settle", "-coalesce(sum(units) FILTER (WHERE source = 1), 0)", "0"
+    "a late worker has a job forgotten": Mutant(
+        "settle", "AND job.token IS NOT DISTINCT FROM said.token", ""
+    ),
+    "a released unit of capacity is not counted": Mutant(
+        "settle", "failed, cancelled, -units", "failed, cancelled, 0"
+    ),
+    "a unit of a job that is forgotten is not released": Mutant(
+        "settle", "-cancelled, -units", "-cancelled, 0"
+    ),
+    "what few jobs have is not told when they begin": Mutant(
+        "claim", "CASE WHEN unique_key IS NULL", "CASE WHEN true OR unique_key IS NULL"
+    ),
+    "lost tries are not told when a job begins": Mutant(
+        "claim", "| cancelled_children\n                    | crashes", "| cancelled_children"
     ),
     "a claim counts no try": Mutant("claim", "attempt = attempt + 1, ", ""),
     "a dead session may claim": Mutant("claim", "AND expires_at > now)", "AND expires_at > 0)"),

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
-
-import msgspec
 
 from stoker.kernel.job import Job
 from stoker.kernel.queue import Order
 from stoker.store import Claim
 from stoker.store.postgres.arrays import Array, Bigints, Texts
+from stoker.store.postgres.begun import DUE_AT, ID, RANK, Heading, heading_of, jobs_of
 from stoker.store.postgres.marks import Mark, Marks
-from stoker.store.postgres.rows import DUE_AT, ID, META, QUEUE, RANK, REF, Row, job_of
+from stoker.store.postgres.rows import Row
 
-_IDS = msgspec.json.Decoder(list[int])
-_ORDERS = {"by time": Order.TIME_RANK, "by rank": Order.RANK_TIME}
-
-CLAIM = "SELECT * FROM stoker.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+_ORDERS: Mapping[str | None, Order] = {"by time": Order.TIME_RANK, "by rank": Order.RANK_TIME}
 
 
 class Verdict(NamedTuple):
@@ -58,30 +54,31 @@ class Asking:
 
     def verdict(self, rows: Sequence[Row]) -> Verdict:
         """What the answer means. The marks move on by it."""
-        said, moment, in_order = rows[0][QUEUE], rows[0][DUE_AT], rows[0][META]
-        laned = said == "laned"
-        if said == "dead":
-            return Verdict(moment, None)
-        if laned and in_order is not None:
-            return self._laned(moment, rows, _IDS.decode(in_order))
-        order = _ORDERS.get(rows[0][REF] if laned else said)
+        heading, rows = heading_of(rows[0]), rows[1:]
+        laned = heading.said == "laned"
+        if heading.said == "dead":
+            return Verdict(heading.moment, None)
+        if laned and heading.in_order is not None:
+            return self._laned(heading, heading.in_order, rows)
+        order = _ORDERS.get(heading.in_line if laned else heading.said)
         if order is None:
-            return Verdict(moment, [], kept=said != "sealed", laned=laned)
+            return Verdict(heading.moment, [], kept=heading.said != "sealed", laned=laned)
         by_time = order is Order.TIME_RANK
         place = itemgetter(DUE_AT, RANK, ID) if by_time else itemgetter(RANK, DUE_AT, ID)
-        jobs = [job_of(row) for row in sorted(rows[1:], key=place)]
+        jobs = jobs_of(sorted(rows, key=place), self.claim, heading.moment)
         self._marks.note(self._began, whole=not self._by, scarce=len(jobs) < self.claim.limit)
-        self._marks.move(jobs, order, moment, whole=not self._by)
-        return Verdict(moment, jobs, laned=laned)
+        self._marks.move(jobs, order, heading.moment, whole=not self._by)
+        return Verdict(heading.moment, jobs, laned=laned)
 
-    def _laned(self, moment: int, rows: Sequence[Row], in_order: Sequence[int]) -> Verdict:
-        found = {job.id: job for job in map(job_of, rows[1:])}
+    def _laned(self, heading: Heading, in_order: Sequence[int], rows: Sequence[Row]) -> Verdict:
+        found = {job.id: job for job in jobs_of(rows, self.claim, heading.moment)}
         jobs = [found[job_id] for job_id in in_order]
-        whole, in_line = not self._by, rows[0][REF]
+        whole = not self._by
         self._marks.note(self._began, whole=whole, scarce=len(jobs) < self.claim.limit)
-        if in_line is not None:
-            self._marks.move(jobs, _ORDERS[in_line], moment, whole=whole, past_lanes=True)
-        return Verdict(moment, jobs, laned=True)
+        if heading.in_line is not None:
+            order = _ORDERS[heading.in_line]
+            self._marks.move(jobs, order, heading.moment, whole=whole, past_lanes=True)
+        return Verdict(heading.moment, jobs, laned=True)
 
 
 def mark_arrays(marks: Sequence[Mark]) -> list[Array]:

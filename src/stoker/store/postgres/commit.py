@@ -28,7 +28,7 @@ from stoker.store.postgres.driver import (
     sent_ahead,
     together,
 )
-from stoker.store.postgres.lean import LONE_KINDS, lone_facts, placed, settling
+from stoker.store.postgres.lean import LONE_KINDS, lone_facts, placed
 from stoker.store.postgres.line import Question, Standing
 from stoker.store.postgres.marks import Marks
 from stoker.store.postgres.plan import Plan
@@ -151,8 +151,7 @@ class Committer:
         """What of a batch goes the short way."""
         for queue, due_at in plan.arrivals.soonest.items() if plan.arrivals else ():
             self._marks.placed(queue, due_at)
-        calls: list[_Call] = []
-        calls += [("settle", settling(plan.endings))] if plan.endings else []
+        calls: list[_Call] = [*plan.ends]
         calls += [("place", plan.arrivals.parameters)] if plan.arrivals else []
         return calls
 
@@ -171,7 +170,7 @@ class Committer:
     @staticmethod
     def _hear(plan: Plan, answers: list[list[Row]], outcome: Outcome) -> None:
         """Take from the answers those to what went the short way."""
-        if plan.endings:
+        for _ in plan.ends:
             outcome.eased.update(read(name) for name in answers.pop(0)[0][0])
         if plan.arrivals:
             ids = answers.pop(0)[0][0]

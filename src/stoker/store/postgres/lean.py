@@ -94,19 +94,28 @@ def _are_last(facts: Mapping[str, Any]) -> bool:
     return _END_NEEDS <= facts.keys() <= _END_FACTS and facts["state"] in ENDED
 
 
-def settling(endings: Sequence[Ending]) -> list[Array]:
-    """The parameters of the routine `settle`."""
+def settling(endings: Sequence[Ending]) -> list[tuple[str, list[Array | None]]]:
+    """The routines to be called, `settle` or `forget` or both, and their parameters."""
+    calls: list[tuple[str, list[Array | None]]] = []
     in_order = sorted(endings, key=_id)
-    jobs, states, untils, ends, results, errors = zip(*in_order, strict=True)
+    kept = [ending for ending in in_order if ending.state is not None]
+    if kept:
+        jobs, states, untils, ends, results, errors = zip(*kept, strict=True)
+        last: list[Array | None] = [Smallints.of(states), Bigints.of(untils), Bigints.of(ends)]
+        last += [_unless(None, Blobs, results), _unless(None, Texts, errors)]
+        calls.append(("settle", [*_leases(jobs), *last]))
+    forgotten = [ending.job for ending in in_order if ending.state is None]
+    if forgotten:
+        calls.append(("forget", [*_leases(forgotten)]))
+    return calls
+
+
+def _leases(jobs: Sequence[Job]) -> list[Array]:
+    """By which the server knows whether jobs are still those on which something was decided."""
     return [
         Bigints.of([job.id for job in jobs]),
         Bigints.of([job.revision for job in jobs]),
         Bigints.of([job.token for job in jobs]),
-        Smallints.of(states),
-        Bigints.of(untils),
-        Bigints.of(ends),
-        Blobs.of(results),
-        Texts.of(errors),
     ]
 
 

@@ -12,6 +12,7 @@ from stoker.store.postgres.lean import (
     arrivals_of,
     endings_of,
     only_inserts,
+    settling,
 )
 from stoker.store.postgres.stage import touched
 
@@ -38,9 +39,10 @@ class Plan:
                 self.rest.append(number)
         self._arrive()
         self._stay(_entangled(ending, [changes[number] for number in self.rest]))
-        self.endings = [
-            end for number, ends in ending.items() if number not in self.rest for end in ends
-        ]
+        self.ends = settling(
+            [end for number, ends in ending.items() if number not in self.rest for end in ends]
+        )
+        """The routines that end jobs, and what they are told."""
 
     def _arrive(self) -> None:
         """New jobs go the same way all of them, for their ids are in order."""

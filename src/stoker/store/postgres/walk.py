@@ -11,17 +11,18 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from stoker.kernel.job import Job
 from stoker.store import Claim
 from stoker.store.choosing import choose
 from stoker.store.postgres.arrays import Bigints, Texts
+from stoker.store.postgres.begun import ID, heading_of, jobs_of
 from stoker.store.postgres.claim import Verdict, mark_arrays
 from stoker.store.postgres.driver import Arrive, Connection, Cursor
 from stoker.store.postgres.entrances import Entrances
 from stoker.store.postgres.marks import Marks
-from stoker.store.postgres.rows import ID, Row, job_of
+from stoker.store.postgres.rows import Row
 from stoker.store.postgres.schema import named
 from stoker.store.postgres.sights import Candidate, Sights
 from stoker.store.postgres.texts import read
@@ -73,17 +74,15 @@ class Walker:
         walks = self._walks(entrances)
         chosen = choose([walk.line for walk in walks], self._claim.limit)
         begun = self._begin(chosen)
-        whole = len(begun) == len(chosen)
-        charged = entrances if whole else charged_for(_jobs_of(chosen, begun), entrances)
-        for name, values in traces(walks, begun.keys(), entrances, charged):
+        whole = len(begun.rows) == len(chosen)
+        charged = entrances if whole else charged_for(begun.jobs(chosen), entrances)
+        for name, values in traces(walks, begun.rows.keys(), entrances, charged):
             self._run(name, *values)
         read = partial(self._read, walks, chosen, begun)
         return Verdict(now, read, kept=verdict == "kept", laned=verdict == "laned")
 
-    def _read(
-        self, walks: list[Walk], chosen: Sequence[Candidate], begun: Mapping[int, Row]
-    ) -> list[Job]:
-        jobs = _jobs_of(chosen, begun)
+    def _read(self, walks: list[Walk], chosen: Sequence[Candidate], begun: _Begun) -> list[Job]:
+        jobs = begun.jobs(chosen)
         whole = not self._by
         self._marks.note(self._began, whole=whole, scarce=len(jobs) < self._claim.limit)
         for walk in walks:
@@ -99,16 +98,26 @@ class Walker:
             if not entrances.paused(queue)
         ]
 
-    def _begin(self, chosen: Sequence[Candidate]) -> dict[int, Row]:
+    def _begin(self, chosen: Sequence[Candidate]) -> _Begun:
         """They start from now on, not from when the walk began: jobs whose end has made room for
-        them may have ended meanwhile. The rows of those that were still there, by their ids."""
+        them may have ended meanwhile."""
         if not chosen:
-            return {}
+            return _Begun(self._claim, 0, {})
         ids, revisions = [each.id for each in chosen], [each.revision for each in chosen]
         lease = (self._claim.token, self._claim.session, self._claim.visibility)
         rows = self._ask("begin", self._given, *lease, Bigints.of(ids), Bigints.of(revisions))
-        return {row[ID]: row for row in rows[1:]}
+        begun = {row[ID]: row for row in rows[1:]}
+        return _Begun(self._claim, heading_of(rows[0]).moment, begun)
 
 
-def _jobs_of(chosen: Sequence[Candidate], begun: Mapping[int, Row]) -> list[Job]:
-    return [job_of(begun[each.id]) for each in chosen if each.id in begun]
+class _Begun(NamedTuple):
+    """What a claim has begun and when: the rows of those that were still there, by their ids."""
+
+    claim: Claim
+    moment: int
+    rows: Mapping[int, Row]
+
+    def jobs(self, chosen: Sequence[Candidate]) -> list[Job]:
+        """The jobs, in the order in which they were chosen."""
+        rows = [self.rows[each.id] for each in chosen if each.id in self.rows]
+        return jobs_of(rows, self.claim, self.moment)

@@ -246,15 +246,12 @@ ALTER TABLE stoker.room SET (autovacuum_vacuum_threshold = 1000, autovacuum_vacu
 ALTER TABLE stoker.turn SET (autovacuum_vacuum_threshold = 1000);
 ALTER TABLE stoker.flow SET (autovacuum_vacuum_threshold = 1000);
 
--- A job as it is given out: its facts in the order of the fields of `kernel.job.Job`.
-CREATE TYPE stoker.whole AS (
-    queue text, name text, payload bytea, format smallint, id bigint, state smallint, rank bigint,
-    due_at bigint, policy text, created_at bigint, scheduled_at bigint, weight bigint, key text,
-    unique_key text, ref text, meta text, parent_id bigint, open_children integer,
-    finished_children integer, failed_children integer, cancelled_children integer, waits_for text,
-    attempt integer, crashes integer, revision bigint, token bigint, session bigint, until bigint,
-    started_at bigint, ended_at bigint, cancel_requested boolean, undecided boolean,
-    progress double precision, result bytea, error text, reply bytea
+-- A job that has just been claimed: what its worker does not know by itself. Facts that few jobs have
+-- are in `others`, as JSON: NULL if it has none of them.
+CREATE TYPE stoker.begun AS (
+    queue text, name text, payload bytea, format smallint, id bigint, rank bigint, due_at bigint,
+    policy text, created_at bigint, scheduled_at bigint, weight bigint, key text, attempt integer,
+    revision bigint, until bigint, others text
 );
 
 -- How far a bucket has been claimed.

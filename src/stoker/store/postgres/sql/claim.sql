@@ -7,7 +7,7 @@
 -- The first row is a heading: id 0, the moment in due_at, and in queue a verdict: "by rank" or
 -- "by time" if all is fine and the queue has that order, "dead" if the session is, "kept" if one of
 -- the queues has to be walked, "laned" if it can be claimed from `by_lanes`, or "sealed". If it was,
--- the ids are in `meta`, in the order in which they were chosen, and in `ref` which order that is if
+-- the ids are in `others`, in the order in which they were chosen, and in `name` which order that is if
 -- they were the foremost of all; where lanes do not matter, only that; or it is "kept" for now. What a
 -- claim does to a job is `kernel.rules.start`.
 --
@@ -16,12 +16,12 @@ CREATE OR REPLACE FUNCTION stoker.claim(
     given bigint, queues text[], most bigint, lease bigint, holder bigint, visibility bigint,
     mark_queues text[], mark_buckets bigint[], mark_dues bigint[], mark_seconds bigint[],
     mark_jobs bigint[], chosen bigint[] = NULL, revisions bigint[] = NULL, by_lanes boolean = false
-) RETURNS SETOF stoker.whole
+) RETURNS SETOF stoker.begun
 LANGUAGE plpgsql VOLATILE
 SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    heading stoker.whole;
+    heading stoker.begun;
     now bigint;
     picked tid[];
     seats stoker.seats;
@@ -37,11 +37,11 @@ BEGIN
     IF by_lanes AND heading.queue = 'laned' THEN
         seats := stoker.seats(queues[1], now, most, mark_queues, mark_buckets, mark_dues,
             mark_seconds, mark_jobs);
-        heading.ref := seats.in_line;
+        heading.name := seats.in_line;
         IF seats.picked IS NULL OR seats.ids IS NOT NULL THEN
             chosen := coalesce(seats.ids, '{}');
             revisions := seats.revisions;
-            heading.meta := array_to_json(chosen);
+            heading.others := array_to_json(chosen);
         END IF;
     END IF;
     IF seats.picked IS NOT NULL THEN
@@ -72,11 +72,17 @@ BEGIN
             until = least(now + timeout, CASE WHEN NOT stays THEN now + visibility END),
             attempt = attempt + 1, revision = revision + 1, progress = 0
         WHERE ctid = ANY (picked)
-        RETURNING queue, name, payload, format, id, state, bucket + second, due_at, policy,
-            created_at, scheduled_at, weight, key, unique_key, ref, meta, parent_id, open_children,
-            finished_children, failed_children, cancelled_children, waits_for, attempt, crashes,
-            revision, token, session, until, started_at, ended_at, cancel_requested, undecided,
-            progress, result, error, reply;
+        RETURNING queue, name, payload, format, id, bucket + second, due_at, policy, created_at,
+            scheduled_at, weight, key, attempt, revision, until,
+            CASE WHEN unique_key IS NULL AND ref IS NULL AND meta IS NULL AND parent_id IS NULL
+                AND result IS NULL AND error IS NULL AND reply IS NULL
+                AND open_children | finished_children | failed_children | cancelled_children
+                    | crashes = 0
+                AND NOT cancel_requested AND NOT undecided
+            THEN NULL
+            ELSE json_build_array(unique_key, ref, meta, parent_id, open_children,
+                finished_children, failed_children, cancelled_children, crashes, cancel_requested,
+                undecided, encode(result, 'base64'), error, encode(reply, 'base64'))::text END;
     END IF;
 END $$;
 

@@ -3,6 +3,9 @@
 -- name: settle
 SELECT stoker.settle($1, $2, $3, $4, $5, $6, $7, $8)
 
+-- name: forget
+SELECT stoker.forget($1, $2, $3)
+
 -- name: place
 SELECT stoker.place($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
 

@@ -81,15 +81,19 @@ LANGUAGE sql IMMUTABLE AS $$
         -9223372036854775808)::bigint
 $$;
 
--- The queues in which there may be room because something has ended in these, which are limited:
--- themselves and those within them, those that they are within, and whoever else is within those.
+-- The queues in which there may be room because these hold less than before: those of them where
+-- somebody may wait for it, those within them, those that they are within, and whoever else is within
+-- those.
 CREATE OR REPLACE FUNCTION stoker.eased(loosened text[]) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    around text[];
+    around text[] := ARRAY(SELECT name FROM stoker.queue WHERE name = ANY (loosened) AND eases);
 BEGIN
-    around := loosened || ARRAY(SELECT within FROM stoker.queue
-        WHERE name = ANY (loosened) AND within IS NOT NULL);
+    IF around = '{}' THEN
+        RETURN around;
+    END IF;
+    around := around || ARRAY(SELECT within FROM stoker.queue
+        WHERE name = ANY (around) AND within IS NOT NULL);
     RETURN ARRAY(SELECT unnest(around)
         UNION SELECT name FROM stoker.queue WHERE within = ANY (around) AND within IS NOT NULL);
 END $$;

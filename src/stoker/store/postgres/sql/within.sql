@@ -159,9 +159,7 @@ BEGIN
                 SELECT job.queue, ARRAY['=' || job.key]
                 WHERE job.state <> 0 AND job.key IS NOT NULL AND units > 0;
             END IF;
-            IF step < 0 AND units > 0
-                AND EXISTS (SELECT FROM stoker.queue WHERE name = job.queue AND eases)
-            THEN
+            IF step < 0 AND units > 0 THEN
                 eased := to_jsonb(stoker.eased(ARRAY[job.queue]));
             END IF;
         END IF;
