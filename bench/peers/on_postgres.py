@@ -12,7 +12,8 @@ PEERS = (
         pins=("graphile-worker@0.18.0",),
         driver="graphile.mjs",
         delivery="at least once, four hours later",
-        worker="its worker on Node: 24 concurrent jobs, a local queue of 500, batched completion",
+        worker="its worker on Node: 24 concurrent jobs, a local queue of 500, batched completion; "
+        "nothing kept",
     ),
     Peer(
         name="pg-boss",
@@ -20,7 +21,8 @@ PEERS = (
         pins=("pg-boss@12.35.0",),
         driver="pgboss.mjs",
         delivery="at least once",
-        worker="its worker on Node: batches of 500, LISTEN/NOTIFY",
+        # It may be told to keep them for a second, and sweeps what is older every day.
+        worker="its worker on Node: batches of 500, LISTEN/NOTIFY; finished jobs kept for a week",
     ),
     Peer(
         name="pgqueuer",
@@ -28,14 +30,14 @@ PEERS = (
         driver="pgqueuer",
         durability="the server's: all of its tables are logged",
         delivery="at least once",
-        worker="its queue manager over asyncpg, batch_size=500",
+        worker="its queue manager over asyncpg, batch_size=500; three log rows a job kept",
     ),
     Peer(
         name="procrastinate",
         pins=("procrastinate==3.10.0", "psycopg[binary,pool]==3.3.8", UVLOOP),
         driver="procrastinate",
         delivery="at least once, if the user retries stalled jobs",
-        worker="its worker, concurrency=10",
+        worker="its worker, concurrency=10; nothing kept",
     ),
     SAQ,
     Peer(
@@ -43,7 +45,7 @@ PEERS = (
         pins=("dbos==3.3.0", "psycopg[binary]==3.3.8"),
         driver="dbos",
         delivery="at least once, after a restart",
-        worker="its application with a queue of workflows",
+        worker="its application with a queue of workflows; all of them kept",
         has_bulk=False,
         looks=BOTH_WAYS,
         interval=1.0,

@@ -13,7 +13,7 @@ SAQ = Peer(
     pins=("saq[hiredis,postgres,redis]==0.26.4", UVLOOP),
     driver="saq",
     delivery="at most once, unless retries are asked for",
-    worker="its worker, concurrency=100",
+    worker="its worker, concurrency=100; nothing kept",
     at_least_once=False,
     has_bulk=False,
 )
@@ -22,7 +22,9 @@ TASKITO = Peer(
     pins=("taskito==0.22.0",),
     driver="taskito",
     delivery="at least once",
-    worker="its worker with 16 threads, scheduler_batch_size=100, push_dispatch=True",
+    # Told to keep nothing it archives finished jobs all the same, and sweeps them later.
+    worker="its worker with 16 threads, scheduler_batch_size=100, push_dispatch=True; finished "
+    "jobs and their metrics kept for a week",
     looks=BOTH_WAYS,
     interval=0.05,
 )

@@ -13,7 +13,7 @@ PEERS = (
         driver="huey",
         durability="FULL (fsync=True)",
         delivery="at most once: a job is deleted before it runs",
-        worker="its consumer, process workers",
+        worker="its consumer, process workers; nothing kept",
         fleet=Fleet.OWN,
         at_least_once=False,
         has_bulk=False,
@@ -26,7 +26,7 @@ PEERS = (
         driver="litequeue",
         durability="FULL, set on its connection; it comes with NORMAL",
         delivery="at least once, if the user frees old locks",
-        worker="none of its own: a loop over pop and done",
+        worker="none of its own: a loop over pop and done; finished jobs kept",
         looks=(SHORTEST,),
     ),
     Peer(
@@ -35,14 +35,16 @@ PEERS = (
         driver="persistqueue",
         durability="FULL",
         delivery="at least once, after a restart",
-        worker="none of its own: a loop over SQLiteAckQueue's get and ack, in one process only",
+        worker="none of its own: a loop over SQLiteAckQueue's get and ack, in one process only; "
+        "nothing kept: cleared every 100 jobs",
         fleet=Fleet.ALONE,
         has_bulk=False,
         looks=(SHORTEST,),
     ),
     TASKITO._replace(
         durability="NORMAL: it cannot be told otherwise",
-        worker="its worker with threads, scheduler_batch_size=100, push_dispatch=True",
+        worker="its worker with threads, scheduler_batch_size=100, push_dispatch=True; finished "
+        "jobs and their metrics kept for a week",
     ),
     Peer(
         name="plainjob",
@@ -50,7 +52,7 @@ PEERS = (
         driver="plainjob.mjs",
         durability="FULL, set on its connection; it comes with NORMAL",
         delivery="at least once, half an hour later",
-        worker="its worker on Node",
+        worker="its worker on Node; finished jobs kept for a week",
         looks=BOTH_WAYS,
         interval=1.0,
     ),

@@ -18,7 +18,7 @@ async def nothing(payload: str) -> None:
 
 
 def opened() -> Docket:
-    docket = Docket(name="bench", url=tally.url())
+    docket = Docket(name="bench", url=tally.url(), execution_ttl=timedelta(0))
     docket.register(nothing)
     return docket
 

@@ -29,7 +29,7 @@ async def enqueue() -> None:
 
 async def work() -> None:
     async with APP.open_async():
-        await APP.run_worker_async(concurrency=CONCURRENCY)
+        await APP.run_worker_async(concurrency=CONCURRENCY, delete_jobs="successful")
 
 
 if __name__ == "__main__":

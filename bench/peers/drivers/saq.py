@@ -20,7 +20,7 @@ async def nothing(_: dict[str, Any], *, payload: str) -> None:
 async def enqueue() -> None:
     queue = Queue.from_url(tally.url())
     await queue.connect()
-    await till.serve_async(lambda payload: queue.enqueue("nothing", payload=payload), None)
+    await till.serve_async(lambda payload: queue.enqueue("nothing", payload=payload, ttl=-1), None)
     await queue.disconnect()
 
 
