@@ -55,6 +55,8 @@ class Engine(Places, Protocol):
     title: str
     raws: tuple[Raw, ...]
     """Bare loops; the first is the one that targets are compared with."""
+    keeps: bool
+    """Do bare loops keep finished jobs? Beside peers Stoker does the same."""
     crowds: tuple[int, ...]
     """Worker processes of a drain."""
     asks: str

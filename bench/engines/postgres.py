@@ -86,6 +86,7 @@ class Postgres:
         Raw("raw, two commits, batches of 500", RawPostgres, apart, 500),
         Raw("raw, one commit", RawPostgres, together),
     )
+    keeps = False
     crowds: tuple[int, ...] = (1,)
     asks = "queries/s"
     weighs = "all tables and indexes of the database"

@@ -65,6 +65,7 @@ class RedisServer:
         Raw("raw, lists", RawLists, together),
         Raw("raw, hashes", RawHashes, apart),
     )
+    keeps = False
     crowds: tuple[int, ...] = (1,)
     asks = "commands/s"
     weighs = "the server's memory"

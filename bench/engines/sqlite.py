@@ -50,6 +50,7 @@ class Sqlite:
     name = "sqlite"
     title = "SQLite"
     raws: tuple[Raw, ...] = (Raw("raw", _raw, apart),)
+    keeps = True
     crowds: tuple[int, ...] = (1, 2)
     asks = "bytes written/s"
     weighs = "the whole file"

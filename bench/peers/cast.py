@@ -42,6 +42,10 @@ class Contestant(NamedTuple):
     """Seconds between two looks into an empty queue, to be measured; None: as it comes."""
     interval: float = 0.0
     """What None means."""
+    is_ours: bool = False
+    """Then it must not fail, and each of its jobs must end."""
+    waits: bool = True
+    """Is it measured while it waits, too?"""
 
 
 class Peer(NamedTuple):
@@ -88,17 +92,20 @@ class Peer(NamedTuple):
         return Contestant(self.name, command, environment, *rest)
 
 
-def ours(kind: str, keys: int = 0) -> Contestant:
-    """Stoker with handlers of a kind, `async` or `sync`, and jobs of so many keys by turns."""
+def ours(kind: str, keys: int = 0, *, forgets: bool = False) -> Contestant:
+    """Stoker with handlers of a kind, `async` or `sync`, and jobs of so many keys by turns. It
+    keeps finished jobs as it comes, for an hour, or forgets them at once."""
     places = (str(_ROOT), str(Path(stoker.__file__).parent.parent))
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(places),
         "STOKER_BENCH_TASK": kind,
         "STOKER_BENCH_KEYS": str(keys),
+        "STOKER_BENCH_FORGETS": str(int(forgets)),
     }
     command = (sys.executable, "-m", "bench.peers.drivers.ours")
-    return Contestant(f"Stoker, {kind}", command, environment)
+    return Contestant(f"Stoker, {kind}", command, environment, is_ours=True)
 
 
 OURS = ("Stoker, async", "Stoker, sync")
+"""Those that targets are about."""

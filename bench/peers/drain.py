@@ -7,7 +7,6 @@ from contextlib import closing
 from typing import NamedTuple
 
 from bench.ours import unfinished
-from bench.peers.cast import OURS
 from bench.peers.drivers.tally import GO_AHEAD_NS
 from bench.peers.stage import Company, Stage, Trouble, workers
 from stoker.store.open import open_store
@@ -32,7 +31,7 @@ def drain(stage: Stage, processes: int, jobs: int, seconds: float) -> Drained:
 def drain_out(stage: Stage, processes: int, jobs: int, seconds: float) -> Drained:
     """The same with a queue of so many jobs: if all of ours have begun, all must have ended."""
     drained = drain(stage, processes, jobs, seconds)
-    if stage.contestant.name in OURS and drained.jobs >= jobs:
+    if stage.contestant.is_ours and drained.jobs >= jobs:
         with closing(open_store(stage.place.url)) as store:
             left = unfinished(store)
         assert left == 0, f"{left} jobs have begun but not ended, so the time means nothing"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from bench.engines.engine import Engine
-from bench.peers.cast import OURS, Contestant, Peer, ours
+from bench.peers.cast import Contestant, Peer, ours
 from bench.peers.fetch import fetch, runtimes
 from bench.peers.stage import Trouble
 from bench.plan import Setup
@@ -40,7 +40,7 @@ class Lineup:
         try:
             return turn()
         except Trouble as trouble:
-            if contestant.name in OURS:
+            if contestant.is_ours:
                 raise
             self._absent[contestant.name] = f"out: {trouble}"
             return None
@@ -58,7 +58,7 @@ class Lineup:
 
 def line_up(setup: Setup, engine: Engine, peers: Sequence[Peer]) -> Lineup:
     """Stoker, and all peers that can be had."""
-    contestants, absent = [ours("async"), ours("sync")], {}
+    contestants, absent = all_of_ours(engine), {}
     for peer in setup.along(peers, "peers: fetching those that are not there yet"):
         reason = _NOT_ASKED if setup.shelf is None else fetch(peer, setup.shelf)
         if setup.shelf is None or reason is not None:
@@ -66,6 +66,15 @@ def line_up(setup: Setup, engine: Engine, peers: Sequence[Peer]) -> Lineup:
         else:
             contestants.append(peer.contestant(setup.shelf))
     return Lineup(engine, contestants, peers, absent)
+
+
+def all_of_ours(engine: Engine) -> list[Contestant]:
+    """Stoker with both kinds of handlers. Where the bare loops keep nothing of finished jobs it
+    forgets them, too; beside that stands what it costs to keep them."""
+    if engine.keeps:
+        return [ours("async"), ours("sync")]
+    kept = ours("async")._replace(name="Stoker, async, finished kept", waits=False)
+    return [ours("async", forgets=True), ours("sync", forgets=True), kept]
 
 
 def whole(rounds: Mapping[K, list[T | None]]) -> dict[K, list[T]]:

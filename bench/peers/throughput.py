@@ -143,9 +143,15 @@ def _drain_table(turns: Turns, plan: PeersPlan, engine: Engine) -> Table:
     note = (
         f"Jobs that do nothing, up to {plan.jobs + 2 * plan.singles:,} in the queue, for at most "
         f"{plan.seconds:g} s; medians and best of {plan.rounds} rounds. Raw: claim and finish "
-        f"{_ways(engine)}, no handlers at all."
+        f"{_ways(engine)}, no handlers at all. {_ABOUT_KEEPING[engine.keeps]}"
     )
     return Table("Beside peers: jobs out", tuple(columns), tuple(rows), note)
+
+
+_ABOUT_KEEPING = {
+    True: "Raw and Stoker keep finished jobs; what peers keep stands in their table.",
+    False: "Nothing is kept of finished jobs, unless the name or the table of peers says so.",
+}
 
 
 def _ways(engine: Engine) -> str:

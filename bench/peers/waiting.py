@@ -72,7 +72,8 @@ class Wait(NamedTuple):
 
 def measure(setup: Setup, lineup: Lineup) -> list[Wait]:
     """Latencies turn by turn; then all workers are watched at the same time."""
-    ways = [Way(one, look) for one in lineup.contestants for look in one.looks]
+    waiters = [one for one in lineup.contestants if one.waits]
+    ways = [Way(one, look) for one in waiters for look in one.looks]
     found = _latencies(setup, lineup, ways)
     there = [way for way in ways if way.names in found]
     idle = _idleness(setup, lineup, there) if is_told() else {}

@@ -19,11 +19,6 @@ from bench.engines import redis as redis_engine
 from bench.engines.engine import Engine, Idler, Place, Raw
 from bench.engines.server import NoServer, free_port, server
 from bench.footprint import descendants
-from bench.ours import unfinished
-from bench.peers.cast import ours
-from bench.peers.drain import drain
-from bench.peers.stage import enqueuer, staged
-from stoker.store.open import open_store
 from tests.bench.conftest import open_to_servers
 from tests.worker.waiting import until
 
@@ -158,18 +153,6 @@ def test_beside_an_old_snapshot_a_postgres_may_clear_nothing_away(
         assert held == [(1,)]
         # The server hears of the end a little later.
         until(lambda: connection.execute(pinned).fetchall() == [(0,)], "the snapshot is let go")
-
-
-@pytest.mark.parametrize("name", SERVERS)
-def test_stoker_is_driven_on_a_server(
-    engines: dict[str, Engine], tmp_path: Path, name: str
-) -> None:
-    with staged(ours("async"), engines[name], tmp_path) as stage, enqueuer(stage) as till:
-        assert till.enqueue("single", 3).jobs == 3
-        assert till.enqueue("many", 20).jobs == 20
-        assert drain(stage, 1, jobs=23, seconds=60.0).jobs == 23
-        with closing(open_store(stage.place.url)) as store:
-            assert unfinished(store) == 0
 
 
 # -- servers -------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,21 +16,24 @@ import pytest
 from bench.engines.engine import Engine
 from bench.engines.sqlite import Sqlite
 from bench.footprint import descendants, is_told, processor, written
-from bench.peers import on_sqlite
+from bench.peers import on_sqlite, waiting
 from bench.peers.cast import OURS, Contestant, Peer, ours
 from bench.peers.contest import CONTESTS, run
-from bench.peers.drain import drain
+from bench.peers.drain import drain, drain_out
 from bench.peers.fetch import fetch
 from bench.peers.goals import Goals, Rival, peer_called
-from bench.peers.lineup import Lineup, line_up, whole
+from bench.peers.lineup import Lineup, all_of_ours, line_up, whole
 from bench.peers.stage import Stage, Trouble, enqueuer, staged, workers
 from bench.peers.targets import drain_targets, enqueue_targets, waiting_targets
 from bench.peers.throughput import Turn
 from bench.peers.waiting import Idle, Wait
 from bench.plan import Setup, quietly
 from bench.result import Result, Target
+from stoker import State
+from stoker.store.open import open_store
 from tests.bench.tiny import TINY, unreal_figures
 
+KEPT = "Stoker, async, finished kept"
 PEERS = on_sqlite.PEERS
 ALL_PEERS = [peer for contest in CONTESTS.values() for peer in contest.peers]
 
@@ -106,6 +110,42 @@ def test_without_peers_there_is_no_target_beside_them(result: Result) -> None:
     assert len(result.targets) == 7
 
 
+# -- what is left of a finished job --------------------------------------------------------
+
+
+def kept_by(one: Contestant, engine: Engine, folder: Path, jobs: int) -> int:
+    """So many jobs are done, and one more; how many are still there?"""
+    with staged(one, engine, folder) as stage, enqueuer(stage) as till:
+        queued = till.enqueue("single", 1).jobs + till.enqueue("many", jobs).jobs
+        assert drain_out(stage, 1, queued, seconds=60.0).jobs == queued == jobs + 1
+        with closing(open_store(stage.place.url)) as store:
+            return sum(view.counts[State.FINISHED] for view in store.survey())
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"), [("sqlite", [10, 10]), ("redis", [0, 0, 10]), ("postgres", [0, 0, 10])]
+)
+def test_stoker_keeps_finished_jobs_where_the_bare_loops_do_and_elsewhere_beside_itself(
+    engines: dict[str, Engine], tmp_path: Path, name: str, kept: list[int]
+) -> None:
+    engine = Sqlite() if name == "sqlite" else engines[name]
+    assert [kept_by(one, engine, tmp_path, 9) for one in all_of_ours(engine)] == kept
+
+
+def test_one_that_keeps_finished_jobs_is_not_watched_while_it_waits(
+    engines: dict[str, Engine], tmp_path: Path
+) -> None:
+    *both, kept = all_of_ours(engines["redis"])
+    assert ([one.name for one in both], kept.name) == (list(OURS), KEPT)
+    lineup = Lineup(engines["redis"], [kept])
+    assert waiting.measure(Setup(TINY, tmp_path, quietly), lineup) == []
+
+
+@pytest.mark.parametrize("peer", ALL_PEERS, ids=lambda peer: peer.packages)
+def test_a_peer_tells_what_it_keeps(peer: Peer) -> None:
+    assert "kept" in peer.worker
+
+
 # -- the cast ------------------------------------------------------------------------------
 
 
@@ -132,6 +172,7 @@ TURNS = {
     "raw": [Turn(9.0, 900.0, (1000.0, None), 50.0)],
     OURS[0]: [Turn(6.0, 300.0, (400.0, None), 170.0)],
     OURS[1]: [Turn(6.0, 300.0, (500.0, None), 170.0)],
+    KEPT: [Turn(8.0, 800.0, (800.0, None), 20.0)],
     "huey": [Turn(3.0, None, (200.0, None), 60.0)],
     "litequeue": [Turn(2.0, 100.0, (100.0, None), 60.0)],
 }
@@ -234,12 +275,14 @@ def test_a_peer_that_fails_is_out_from_then_on(engine: Engine) -> None:
     assert lineup.attempt(one, lambda: "played") is None
 
 
-def test_we_ourselves_must_not_fail(engine: Engine) -> None:
+def test_we_ourselves_must_not_fail(engines: dict[str, Engine]) -> None:
     def fail() -> None:
         raise Trouble("no luck")
 
-    with pytest.raises(Trouble, match="no luck"):
-        Lineup(engine, []).attempt(ours("async"), fail)
+    engine = engines["redis"]
+    for one in all_of_ours(engine):
+        with pytest.raises(Trouble, match="no luck"):
+            Lineup(engine, []).attempt(one, fail)
 
 
 def test_only_those_who_came_through_every_round_count() -> None:

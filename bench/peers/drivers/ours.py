@@ -7,7 +7,7 @@ import os
 import sys
 
 from bench.peers.drivers import tally, till
-from stoker import Stoker
+from stoker import Retention, Stoker
 from stoker.fleet.supervisor import Supervisor
 from stoker.worker.worker import WorkerSettings
 
@@ -30,6 +30,8 @@ def nothing_sync(payload: str) -> None:
 def main(job: str, processes: int = 1) -> None:
     if job == "enqueue":
         app.ensure_schedules()  # opens the store; the first enqueuing need not
+        if int(os.environ["STOKER_BENCH_FORGETS"]):
+            app.configure(QUEUE, retention=Retention(finished=0))
         enqueue(os.environ["STOKER_BENCH_TASK"], int(os.environ["STOKER_BENCH_KEYS"]))
     else:
         Supervisor(f"{__spec__.name}:app", WorkerSettings((QUEUE,)), processes).run()
