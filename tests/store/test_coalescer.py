@@ -200,7 +200,12 @@ def test_a_commit_of_which_nothing_is_known_is_not_repeated() -> None:
     assert store.calls == [(1, 0), (2, 0)]
 
 
-def test_many_threads_on_a_real_store_lose_and_mix_up_nothing() -> None:
+@pytest.mark.parametrize("seconds", [0.1, 1e-6])
+def test_many_threads_on_a_real_store_lose_and_mix_up_nothing(
+    monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """However often they look whether somebody still leads."""
+    monkeypatch.setattr("stoker.store.coalescer._LOOK_SECONDS", seconds)
     store = MemoryStore()
     coalescer = Coalescer(store)
 

@@ -75,8 +75,12 @@ class Coalescer:
         call = _Call(changes, claims)
         with call.under_way:
             with self._state:
-                self._waiting.append(call)
-                self._let_lead()
+                if not self._waiting and len(self._leaders) < self._store.abreast:
+                    self._leaders.append(call)
+                    call.leads = True
+                else:
+                    self._waiting.append(call)
+                    self._let_lead()
                 alone = call.leads
             if not alone:
                 self._wait(call)
@@ -107,7 +111,9 @@ class Coalescer:
                 forsaken = call.leader is not None and call.leader.is_gone
             if call.leads:
                 return
-            if forsaken and not call.news.acquire(blocking=False):
+            if forsaken:
+                if call.news.acquire(blocking=False):
+                    return  # it was answered between the two looks
                 raise _forsaken()
 
     def _mend(self, call: _Call) -> None:
@@ -132,7 +138,8 @@ class Coalescer:
         finally:
             with self._state:
                 self._leaders.remove(call)
-                self._let_lead()
+                if self._waiting:
+                    self._let_lead()
             for each in calls[1:]:
                 each.news.release()
 
