@@ -1,39 +1,62 @@
-"""A proxy before a server on a socket, that cuts connections where it is told to."""
+"""A proxy before a server on a socket, that cuts connections and holds things up as it is told."""
 
 from __future__ import annotations
 
 import contextlib
 import select
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+HOST = "127.0.0.1"
 _AT_ONCE = 1 << 16
 
 
 class Proxy:
     """Passes everything on, both ways, until told otherwise."""
 
-    def __init__(self, server: Path, folder: Path) -> None:
+    def __init__(
+        self,
+        server: Path,
+        folder: Path,
+        *,
+        by_port: bool = False,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.socket = folder / "proxy"
         self.lose_answers_to: bytes | None = None
         """Cut the connection instead of passing on the answer to the next question with this."""
         self.cut_questions_after: int | None = None
         """Cut the connection when so many bytes of the next question have been passed on."""
+        self.piece = _AT_ONCE
+        """Pass on no more than this of an answer at a time."""
+        self.silent = False
+        """Pass on no answers."""
+        self.deaf = False
+        """Take in no questions."""
         self.cuts = 0
         self.questions: list[bytes] = []
         """All that was asked."""
         self._server = server
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(self.socket))
-        self._listener.listen()
+        self._by_port = by_port
+        self._tls = tls
+        if by_port:
+            self._listener = socket.create_server((HOST, 0))
+        else:
+            self._listener = socket.socket(socket.AF_UNIX)
+            self._listener.bind(str(self.socket))
+            self._listener.listen()
         self._open: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def url(self, prefix: str) -> str:
         """The address of a store behind it."""
-        return f"unix://{self.socket}?prefix={prefix}"
+        if not self._by_port:
+            return f"unix://{self.socket}?prefix={prefix}"
+        scheme = "rediss" if self._tls is not None else "redis"
+        return f"{scheme}://{HOST}:{self._listener.getsockname()[1]}?prefix={prefix}"
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -42,6 +65,8 @@ class Proxy:
                 threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
+        if self._tls is not None:
+            client = self._tls.wrap_socket(client, server_side=True)
         with client, socket.socket(socket.AF_UNIX) as server, contextlib.suppress(OSError):
             server.connect(str(self._server))
             self._open |= {client, server}
@@ -51,7 +76,7 @@ class Proxy:
     def _pass_on(self, client: socket.socket, server: socket.socket) -> None:
         doomed = False
         while True:
-            ready, _, _ = select.select([client, server], [], [])
+            ready, _, _ = select.select([server] if self.deaf else [client, server], [], [])
             if client in ready:
                 question = client.recv(_AT_ONCE)
                 self.questions.append(question)
@@ -70,9 +95,10 @@ class Proxy:
                 return
             else:
                 answer = server.recv(_AT_ONCE)
-                client.sendall(answer)
                 if not answer:
                     return
+                for at in range(0, 0 if self.silent else len(answer), self.piece):
+                    client.sendall(answer[at : at + self.piece])
 
     def _is_doomed(self, question: bytes) -> bool:
         doomed = self.lose_answers_to is not None and self.lose_answers_to in question
@@ -93,9 +119,11 @@ class Proxy:
 
 
 @contextlib.contextmanager
-def proxy_before(server: Path, folder: Path) -> Iterator[Proxy]:
-    """A proxy for one test."""
-    proxy = Proxy(server, folder)
+def proxy_before(
+    server: Path, folder: Path, *, by_port: bool = False, tls: ssl.SSLContext | None = None
+) -> Iterator[Proxy]:
+    """A proxy for one test, on a socket of its own or on a port."""
+    proxy = Proxy(server, folder, by_port=by_port, tls=tls)
     try:
         yield proxy
     finally:

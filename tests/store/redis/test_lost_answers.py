@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from stoker.errors import StoreUnavailable
 from stoker.kernel.change import Change
 from stoker.kernel.job import Job, State
 from stoker.kernel.outcome import Finished
+from stoker.kernel.queue import QueueSettings
 from stoker.store import Claim, Filter
 from stoker.store.redis import RedisStore
 from stoker.store.redis.library import library
@@ -129,8 +131,20 @@ def test_a_job_that_arrives_a_second_time_is_there_once(
     *_, call = (question for question in proxy.questions if PLACEMENT in question)
     assert sent(server, call) == b":%d\r\n" % second
     third = put(desk)
+    assert third == second + 1
     assert sent(server, call).startswith(b"-LATE")
     assert [job.id for job in desk.store.find(Filter())] == [first, second, third]
+
+
+def test_a_job_that_arrives_a_second_time_is_there_once_even_if_its_queue_was_limited_meanwhile(
+    desk: Desk, proxy: Proxy, server: Server, prefix: str
+) -> None:
+    first, second = put(desk), put(desk)
+    *_, call = (question for question in proxy.questions if PLACEMENT in question)
+    with closing(RedisStore(server.url(prefix))) as others:
+        Desk(others).control.configure("q", QueueSettings(key_capacity=1))
+    assert sent(server, call) == b":%d\r\n" % second
+    assert [job.id for job in desk.store.find(Filter())] == [first, second]
 
 
 def sent(server: Server, question: bytes) -> bytes:

@@ -19,7 +19,7 @@ from redis import exceptions as trouble
 
 from stoker.errors import StoreError
 from stoker.store.bell import Nudge
-from stoker.store.redis.connection import connect
+from stoker.store.redis.connection import Line, connect, packed
 from stoker.store.redis.partition import Partition
 from stoker.store.redis.topology import Address
 from stoker.store.redis.wire import Wire
@@ -38,30 +38,29 @@ def _channel(part: Partition) -> str:
 class _Ear:
     """The subscriptions at one server."""
 
-    def __init__(self, line: Any, parts: Sequence[Partition], on_ring: OnRing | None) -> None:
+    def __init__(self, line: Line, parts: Sequence[Partition], on_ring: OnRing | None) -> None:
         self._line = line
         self._on_ring = on_ring
         self._heard: set[str] = set()
         self._missing = len(parts)
         self._numbers = {_channel(part).encode(): part.number for part in parts}
-        line.connect()
         for part in parts:
-            line.send_command("SSUBSCRIBE", _channel(part))
+            line.send(packed("SSUBSCRIBE", _channel(part)))
         while self._missing:
-            self._read()
+            self._take(*line.read())
+        line.listen()
 
     def fileno(self) -> int:
-        return int(self._line.fileno())
+        return self._line.fileno()
 
     def heard(self) -> set[str]:
         """What came since the last time."""
-        while self._line.can_read(0):
-            self._read()
+        for said in self._line.heard():
+            self._take(*said)
         heard, self._heard = self._heard, set()
         return heard
 
-    def _read(self) -> None:
-        kind, channel, said = self._line.read_response(disable_decoding=True)
+    def _take(self, kind: bytes, channel: bytes, said: Any) -> None:
         if kind == b"smessage":
             self._heard.update(_NAMES.decode(said))
             if self._on_ring is not None:

@@ -1,10 +1,20 @@
-"""One connection, made by redis-py: logins, TLS and sockets are its business, retries are ours."""
+"""One connection: made by redis-py, whose business logins and TLS are; retries are ours.
+
+What is said on it then goes straight to the socket: most calls are short, and redis-py's layers
+would take as long as the system needs to carry them there and back.
+"""
 
 from __future__ import annotations
 
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from ssl import SSLSocket, SSLWantReadError
 from typing import Any
 
-from hiredis import pack_command
+from hiredis import Reader, pack_command
+from redis import exceptions as trouble
 from redis.backoff import NoBackoff
 from redis.connection import Connection, SSLConnection, UnixDomainSocketConnection
 from redis.retry import Retry
@@ -15,30 +25,100 @@ from stoker.store.redis.topology import Address
 Argument = bytes | str | int | float
 
 _READ_SIZE = 1 << 20
+_INCOMPLETE: Any = object()
+_WAITED_IN_VAIN = (TimeoutError, BlockingIOError, SSLWantReadError)
 
 
-class _Pollable:
-    """A connection one can wait for beside others."""
+class Line:
+    """A connection to one server, which is made when it is first used."""
 
-    _sock: Any
+    def __init__(self, made: Any) -> None:
+        self._made = made
+        self._socket: Any = None
+        self._reader: Any = None
+        self._buffer = bytearray(_READ_SIZE)
+
+    def connect(self) -> None:
+        """Make it; it need not be asked for."""
+        self._made.connect()
+        self._socket = self._made._sock  # noqa: SLF001 - which is what this class is for
+        if not isinstance(self._socket, SSLSocket):
+            _let_the_system_wait(self._socket, self._made.socket_timeout)
+        self._reader = Reader(
+            protocolError=trouble.InvalidResponse,
+            replyError=self._made._parser.parse_error,  # noqa: SLF001 - of every kind of its errors
+            notEnoughData=_INCOMPLETE,
+        )
+
+    def disconnect(self) -> None:
+        """Close it. The next use makes it anew."""
+        self._socket = self._reader = None
+        self._made.disconnect()
 
     def fileno(self) -> int:
-        return int(self._sock.fileno())
+        """For those who wait for it beside others."""
+        return int(self._socket.fileno())
+
+    def exchange(self, command: bytes) -> Any:
+        """Send a packed command and read its answer. An error that the server tells is raised."""
+        self.send(command)
+        return self.read()
+
+    def send(self, command: bytes) -> None:
+        """Send a packed command."""
+        if self._socket is None:
+            self.connect()
+        try:
+            self._socket.sendall(command)
+        except _WAITED_IN_VAIN as error:
+            raise trouble.TimeoutError("the server takes nothing in") from error
+        except OSError as error:
+            raise trouble.ConnectionError(f"cannot send: {error}") from error
+
+    def read(self) -> Any:
+        """The next answer, or what else the server has to say."""
+        while (answer := self._reader.gets(False)) is _INCOMPLETE:
+            self._receive()
+        if isinstance(answer, trouble.RedisError):
+            raise answer
+        return answer
+
+    def listen(self) -> None:
+        """From now on nobody waits here for what the server says: see `heard`."""
+        self._socket.setblocking(False)
+
+    def heard(self) -> Iterator[Any]:
+        """All that has come since the last time."""
+        with suppress(trouble.TimeoutError):
+            self._receive()
+        while (said := self._reader.gets(False)) is not _INCOMPLETE:
+            if isinstance(said, trouble.RedisError):
+                raise said
+            yield said
+
+    def _receive(self) -> None:
+        try:
+            size = self._socket.recv_into(self._buffer)
+        except _WAITED_IN_VAIN as error:
+            raise trouble.TimeoutError("the server does not answer") from error
+        except OSError as error:
+            raise trouble.ConnectionError(f"cannot receive: {error}") from error
+        if not size:
+            raise trouble.ConnectionError("the server closed the connection")
+        self._reader.feed(self._buffer, 0, size)
 
 
-class _Tcp(_Pollable, Connection):
-    pass
+def _let_the_system_wait(line: socket.socket, seconds: float) -> None:
+    """Python would ask whether the socket is ready before each use of it, to keep the time itself.
+    With TLS it has to."""
+    whole = int(seconds)
+    span = struct.pack("ll", whole, int((seconds - whole) * 1e6))
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, span)
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, span)
+    line.settimeout(None)
 
 
-class _Tls(_Pollable, SSLConnection):
-    pass
-
-
-class _Socket(_Pollable, UnixDomainSocketConnection):
-    pass
-
-
-def connect(options: Options, address: Address, *, sentinel: bool = False) -> Any:
+def connect(options: Options, address: Address, *, sentinel: bool = False) -> Line:
     """A connection to one server, which is made when it is first used."""
     kind, settings = _kind(options, address)
     if sentinel:
@@ -46,25 +126,25 @@ def connect(options: Options, address: Address, *, sentinel: bool = False) -> An
     else:
         settings |= {"username": options.username, "password": options.password}
         settings["db"] = options.database
-    return kind(
+    made = kind(
         **settings,
         protocol=2,
         # A little more, so that whoever waits in the server for a replica or a disk comes first.
         socket_timeout=options.patience + 1.0,
         socket_connect_timeout=max(options.patience, 1.0),
-        socket_read_size=_READ_SIZE,
         retry=Retry(NoBackoff(), 0),
         driver_info=None,
     )
+    return Line(made)
 
 
 def _kind(options: Options, address: Address) -> tuple[Any, dict[str, Any]]:
     if not address.port:
-        return _Socket, {"path": address.host}
+        return UnixDomainSocketConnection, {"path": address.host}
     place = {"host": address.host, "port": address.port}
     if options.tls is None:
-        return _Tcp, place
-    return _Tls, place | _tls(options.tls)
+        return Connection, place
+    return SSLConnection, place | _tls(options.tls)
 
 
 def _tls(tls: Tls) -> dict[str, Any]:
@@ -77,11 +157,6 @@ def _tls(tls: Tls) -> dict[str, Any]:
     }
 
 
-def say(line: Any, *command: Argument) -> Any:
-    """Send a command and read its answer. An error that the server tells is raised."""
-    return exchange(line, packed(*command))
-
-
 def packed(*command: Argument) -> bytes:
     """A command in the form in which it travels.
 
@@ -92,7 +167,17 @@ def packed(*command: Argument) -> bytes:
     return bytes(pack_command(words))
 
 
-def exchange(line: Any, command: bytes) -> Any:
-    """Send a packed command and read its answer."""
-    line.send_packed_command((command,), check_health=False)
-    return line.read_response(disable_decoding=True)
+class Prepared:
+    """A command whose first words are always the same, and three more that are bytes.
+
+    >>> Prepared("SET", "a")(b"1", b"PX", b"9")
+    b'*5\\r\\n$3\\r\\nSET\\r\\n$1\\r\\na\\r\\n$1\\r\\n1\\r\\n$2\\r\\nPX\\r\\n$1\\r\\n9\\r\\n'
+    """
+
+    def __init__(self, *words: str) -> None:
+        told = b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in map(str.encode, words))
+        self._beginning = b"*%d\r\n%b" % (len(words) + 3, told)
+
+    def __call__(self, one: bytes, two: bytes, three: bytes) -> bytes:
+        words = (len(one), one, len(two), two, len(three), three)
+        return b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (self._beginning, *words)

@@ -23,7 +23,7 @@ _GROUND: Mapping[str, str] = {
     "settings": "configure",
     "stands": "QUEUE, STATE, KEY, leave, enter",
     "commit": "commit, note_revision, seal_on, take_numbers",
-    "answers": "answered, remember",
+    "answers": "answered, remember, answered_or_remember",
     "rates": "flow_name, flow_of, free_at, flow_on, remember_flow",
     "gates": "KEY_FULL, TASK_FULL, SHARE_FULL, door_of, is_full, bars, lets_in, close_doors",
     "portions": "STEP, members_between, due_members, lines_in",

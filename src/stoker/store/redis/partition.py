@@ -7,6 +7,7 @@ else meanwhile.
 from __future__ import annotations
 
 import secrets
+import struct
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,7 +23,8 @@ from stoker.store import Answer, Beat, Claim, Receipt, Session
 from stoker.store.lone import lone_job
 from stoker.store.redis import layout
 from stoker.store.redis.clock import ServerClock
-from stoker.store.redis.connection import Argument
+from stoker.store.redis.connection import Argument, Prepared
+from stoker.store.redis.library import library
 from stoker.store.redis.look import PAGE, Looker
 from stoker.store.redis.options import Ack
 from stoker.store.redis.stand import hexadecimal, place
@@ -32,6 +34,7 @@ from stoker.store.seal import check_seal
 from stoker.store.twins import names_held
 
 _ENCODE = msgspec.msgpack.Encoder().encode
+_WHO = struct.Struct(">16sQQ")
 
 
 class _Caller:
@@ -53,6 +56,7 @@ class Partition(Looker):
         self._clock = clock
         self._callers: deque[_Caller] = deque()
         self._highest = 0
+        self._placement = Prepared("FCALL", library().function("place"), "1", self.tag)
 
     def call(self, name: str, *args: Argument, ack: Ack = Ack.MEMORY) -> list[Any]:
         """Call a function here; returns its answer without the moment it begins with."""
@@ -97,9 +101,9 @@ class Partition(Looker):
         if job.weight == 0 or job.policy.repeat is not None or not self._clock.is_known:
             return None
         wire, caller = self._wire, self._borrowed_caller()
-        who = (caller.name, caller.serial, self._highest)
-        told = (job.queue, place(job), layout.head(job) + job.payload, _ENCODE((job.queue,)))
-        number = wire.call(self.slot, self.tag, "place", *who, *told, ack=wire.ack)
+        who = _WHO.pack(caller.name.encode(), caller.serial, self._highest) + place(job)
+        told = self._placement(who, job.queue.encode(), layout.head(job) + job.payload)
+        number = wire.tell(self.slot, told, wire.ack)
         self._callers.append(caller)
         if not number:
             return None

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from redis import exceptions as trouble
 
-from stoker.store.redis.connection import Argument, connect, exchange, packed, say
+from stoker.store.redis.connection import Argument, Line, connect, packed
 from stoker.store.redis.library import library
 from stoker.store.redis.options import Ack, Options
 from stoker.store.redis.topology import Address, Cluster, Sentinels, Single, Topology
@@ -38,7 +38,7 @@ class Wire:
         self.options = options
         self.ack = options.ack
         """What has to be waited for after a write, beyond what the server does by itself."""
-        self._idle: dict[Address, deque[Any]] = {}
+        self._idle: dict[Address, deque[Line]] = {}
         self.topology = self._topology()
 
     def _topology(self) -> Topology:
@@ -60,12 +60,15 @@ class Wire:
 
     def call(self, slot: int, tag: str, name: str, *args: Argument, ack: Ack = Ack.MEMORY) -> Any:
         """Call a function on the partition with this tag."""
-        command = packed("FCALL", library().function(name), 1, tag, *args)
-        return self.patiently(self._attempt, slot, command, ack)
+        return self.tell(slot, packed("FCALL", library().function(name), 1, tag, *args), ack)
 
     def command(self, slot: int, *command: Argument, ack: Ack = Ack.MEMORY) -> Any:
         """Send a command to where a slot is served, until it is answered or patience ends."""
-        return self.patiently(self._attempt, slot, packed(*command), ack)
+        return self.tell(slot, packed(*command), ack)
+
+    def tell(self, slot: int, command: bytes, ack: Ack) -> Any:
+        """The same for a command that is packed already."""
+        return self.patiently(self._attempt, slot, command, ack)
 
     def _attempt(self, slot: int, command: bytes, ack: Ack) -> Any:
         here = self.topology.where(slot)
@@ -90,28 +93,46 @@ class Wire:
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _exchange(self, address: Address, command: bytes, ack: Ack) -> Any:
-        with self._lent(address) as line:
-            try:
-                answer = exchange(line, command)
-            except trouble.ResponseError as error:
-                if "Function not found" not in str(error):
-                    raise
-                say(line, "FUNCTION", "LOAD", "REPLACE", library().code)
-                answer = exchange(line, command)
+    def _exchange(self, address: Address, command: bytes, ack: Ack = Ack.MEMORY) -> Any:
+        idle = self._idle.get(address)
+        if idle is None:
+            idle = self._idle.setdefault(address, deque())
+        try:
+            line = idle.pop()
+        except IndexError:
+            line = connect(self.options, address)
+        try:
+            answer = self._answer(line, command)
             if ack is not Ack.MEMORY and answer:  # 0: nothing was done
                 self._confirm(line, ack)
-            return answer
+        except trouble.ResponseError:
+            _give_back(line, idle)
+            raise
+        except BaseException:
+            line.disconnect()
+            idle.clear()  # what befell this one has befallen them all
+            raise
+        _give_back(line, idle)
+        return answer
 
-    def _confirm(self, line: Any, ack: Ack) -> None:
+    def _answer(self, line: Line, command: bytes) -> Any:
+        try:
+            return line.exchange(command)
+        except trouble.ResponseError as error:
+            if "Function not found" not in str(error):
+                raise
+        line.exchange(packed("FUNCTION", "LOAD", "REPLACE", library().code))
+        return line.exchange(command)
+
+    def _confirm(self, line: Line, ack: Ack) -> None:
         """Wait until what was written on this connection is as safe as was asked for."""
         milliseconds = round(self.options.patience * 1000)
         disks, replicas = ack is not Ack.REPLICA, ack is not Ack.FSYNC
         if disks:
-            on_disks = say(line, "WAITAOF", 1, int(replicas), milliseconds)
+            on_disks = line.exchange(packed("WAITAOF", 1, int(replicas), milliseconds))
             enough = on_disks[0] >= 1 and on_disks[1] >= int(replicas)
         else:
-            enough = say(line, "WAIT", 1, milliseconds) >= 1
+            enough = line.exchange(packed("WAIT", 1, milliseconds)) >= 1
         if not enough:
             raise trouble.TimeoutError(f"it was written, but not acknowledged as ack={ack.value}")
 
@@ -119,43 +140,18 @@ class Wire:
 
     def ask(self, address: Address, *command: Argument) -> Any:
         """One command to one server."""
-        with self._lent(address) as line:
-            return say(line, *command)
+        return self._exchange(address, packed(*command))
 
     def _ask_sentinel(self, address: Address, *command: Argument) -> Any:
         line = connect(self.options, address, sentinel=True)
         try:
-            return say(line, *command)
+            return line.exchange(packed(*command))
         finally:
             line.disconnect()
 
-    def _lent(self, address: Address) -> _Lent:
-        idle = self._idle.get(address)
-        if idle is None:
-            idle = self._idle.setdefault(address, deque())
-        try:
-            return _Lent(idle.pop(), idle)
-        except IndexError:
-            return _Lent(connect(self.options, address), idle)
 
-
-class _Lent:
-    """A connection while it is in use."""
-
-    __slots__ = ("_idle", "_line")
-
-    def __init__(self, line: Any, idle: deque[Any]) -> None:
-        self._line = line
-        self._idle = idle
-
-    def __enter__(self) -> Any:
-        return self._line
-
-    def __exit__(self, _kind: object, error: BaseException | None, _where: object) -> None:
-        if error is not None and not isinstance(error, trouble.ResponseError):
-            self._line.disconnect()
-            self._idle.clear()  # what befell this one has befallen them all
-        elif len(self._idle) < _MOST_IDLE:
-            self._idle.append(self._line)
-        else:
-            self._line.disconnect()
+def _give_back(line: Line, idle: deque[Line]) -> None:
+    if len(idle) < _MOST_IDLE:
+        idle.append(line)
+    else:
+        line.disconnect()

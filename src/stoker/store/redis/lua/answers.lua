@@ -28,3 +28,13 @@ end
 function remember(caller, serial, answer)
   call('SET', slot_of(caller), pack('>I8', serial) .. answer, 'PX', REMEMBERED)
 end
+
+-- Both for a call that is nearly always the first of its number: if it was served nothing changes.
+function answered_or_remember(caller, serial, answer)
+  local slot = slot_of(caller)
+  local last = call('SET', slot, pack('>I8', serial) .. answer, 'PX', REMEMBERED, 'GET')
+  if last and unpack_struct('>I8', last) >= serial then
+    call('SET', slot, last, 'PX', REMEMBERED)
+    return answered(caller, serial)
+  end
+end
