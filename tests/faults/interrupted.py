@@ -28,8 +28,27 @@ class Interrupt(BaseException):
     """As Ctrl-C would raise it."""
 
 
-def interrupt(*_: object) -> None:
-    raise Interrupt
+class Alarm:
+    """Interrupts the main thread while it is on. A signal that another thread took up may reach it
+    late, when nobody is prepared for it any more; that one counts for nothing."""
+
+    def __init__(self) -> None:
+        self._on = False
+        signal.signal(signal.SIGALRM, self._ring)
+
+    def _ring(self, *_: object) -> None:
+        if self._on:
+            raise Interrupt
+
+    def set(self, seconds: float) -> None:
+        """Ring after so long."""
+        self._on = True
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    def off(self) -> None:
+        """Ring no more."""
+        self._on = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 class Enqueuing(threading.Thread):
@@ -51,7 +70,7 @@ class Enqueuing(threading.Thread):
 def main(url: str, seconds: float) -> None:
     desk, dice = Desk(open_store(url)), random.Random(1)
     others = [Enqueuing(desk) for _ in range(2)]
-    signal.signal(signal.SIGALRM, interrupt)
+    alarm = Alarm()
     calls = interrupts = 0
     done: list[int] = []
     for other in others:
@@ -60,15 +79,14 @@ def main(url: str, seconds: float) -> None:
     while time.monotonic() < deadline:
         calls += 1
         try:
-            signal.setitimer(signal.ITIMER_REAL, dice.uniform(1e-5, LONGEST))
             try:
+                alarm.set(dice.uniform(1e-5, LONGEST))
                 done.append(desk.intake.enqueue(Job("q")).id)
                 desk.store.survey(["q"])
             finally:
-                signal.setitimer(signal.ITIMER_REAL, 0)
+                alarm.off()
         except Interrupt:
             interrupts += 1
-    signal.signal(signal.SIGALRM, signal.SIG_IGN)
     for other in others:
         other.over = True
     for other in others:

@@ -72,22 +72,24 @@ class LocalListener:
         self._bell = bell
         self._rung: set[str] = set()
         self._interrupted = False
-        self._news = threading.Condition()
+        # Entered by itself: an interrupt may stop a condition's own `with` between its steps.
+        self._lock = threading.Lock()
+        self._news = threading.Condition(self._lock)
 
     def rouse(self, names: Iterable[str]) -> None:
-        with self._news:
+        with self._lock:
             self._rung.update(names)
             self._news.notify()
 
     def wait(self, timeout: float) -> set[str]:
-        with self._news:
+        with self._lock:
             if not self._rung and not self._interrupted:
                 self._news.wait(timeout)
             heard, self._rung, self._interrupted = self._rung, set(), False
             return heard
 
     def interrupt(self) -> None:
-        with self._news:
+        with self._lock:
             self._interrupted = True
             self._news.notify()
 

@@ -28,7 +28,9 @@ class Herald:
         """Begin anew: threads are not carried into a child."""
         self._untold: set[str] = set()
         self._put_off = 0
-        self._news = threading.Condition()
+        # Entered by itself: an interrupt may stop a condition's own `with` between its steps.
+        self._lock = threading.Lock()
+        self._news = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
         self._silence = _SHORTEST
         self._silent_until = 0.0
@@ -39,13 +41,13 @@ class Herald:
         if self.may_speak():
             self._say(sorted(names))
             return
-        with self._news:
+        with self._lock:
             if not self._over:
                 self._leave_to_thread(names)
 
     def may_speak(self) -> bool:
         """Is there silence? Then whoever asks is to say something, and there is silence again."""
-        with self._news:
+        with self._lock:
             if self._over or self._untold or time.monotonic() < self._silent_until:
                 return False
             self._be_silent(_SHORTEST)
@@ -57,12 +59,13 @@ class Herald:
         self._untold.update(names)
         self._put_off += 1
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="stoker-herald", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="stoker-herald", daemon=True)
+            thread.start()
+            self._thread = thread
 
     def close(self) -> None:
         """Say what is left to be said, and end."""
-        with self._news:
+        with self._lock:
             self._over = True
             self._news.notify()
         if self._thread is not None:
@@ -74,7 +77,7 @@ class Herald:
 
     def _wait(self) -> list[str]:
         """Until there is something to tell and it is time to, or nothing more to come."""
-        with self._news:
+        with self._lock:
             while not self._over and (left := self._seconds_left()) != 0:
                 self._news.wait(left)
             flood = self._put_off > self._silence / _SHORTEST
