@@ -36,11 +36,15 @@ SELECT id FROM stoker.job WHERE (timeout, stays, repeats) IS DISTINCT FROM (
 
 _SETTINGS = """
 SELECT name FROM stoker.queue CROSS JOIN LATERAL (SELECT settings::jsonb AS told) AS word
-CROSS JOIN LATERAL (SELECT told ? 'capacity'
-    AND NOT told ?| '{key_capacity,keys,tasks,rate,key_rate,key_rates,task_rates}'
-    AND NOT told ?| '{within,fair,ageing,shares}' AS only_capped) AS kind
+CROSS JOIN LATERAL (SELECT told ?| '{capacity,rate}'
+    AND (NOT told ? 'rate' OR told -> 'rate' ? 'burst')
+    AND NOT told ?| '{key_capacity,keys,tasks,key_rate,key_rates,task_rates}'
+    AND NOT told ?| '{within,fair,ageing,shares}' AS only_whole) AS kind
+CROSS JOIN LATERAL (SELECT (told -> 'rate' ->> 'amount')::double precision AS amount,
+    (told -> 'rate' ->> 'burst')::double precision AS burst,
+    (told -> 'rate' ->> 'period')::bigint AS period) AS rate
 WHERE (paused, time_first, limited, fair, ageing, within, counts_keys, rates_keys, key_units,
-    own_units, lanewise, kinds)
+    own_units, fill_step, fill_whole, fill_period, lanewise, kinds)
 IS DISTINCT FROM (
     coalesce((told ->> 'paused')::boolean, false),
     coalesce(told ->> 'order' = 'time-rank', false),
@@ -52,8 +56,11 @@ IS DISTINCT FROM (
     told ?| '{key_capacity,keys,shares}',
     told ?| '{key_rate,key_rates}',
     round((told ->> 'key_capacity')::numeric * 1000)::bigint,
-    CASE WHEN only_capped THEN round((told ->> 'capacity')::numeric * 1000)::bigint END,
-    only_capped OR told ?| '{key_capacity,fair}'
+    CASE WHEN only_whole THEN round((told ->> 'capacity')::numeric * 1000)::bigint END,
+    CASE WHEN only_whole THEN ceil(1 / amount * period)::bigint END,
+    CASE WHEN only_whole THEN ceil(burst / amount * period)::bigint END,
+    CASE WHEN only_whole THEN period END,
+    only_whole OR told ?| '{key_capacity,fair}'
         AND NOT told ?| '{capacity,keys,tasks,rate,key_rate,key_rates}'
         AND NOT told ?| '{task_rates,within,ageing,turns}',
     '{""}' || ARRAY(SELECT '~' || task FROM (

@@ -287,6 +287,55 @@ def one_that_needs_none_of_the_places(desk: Desk, clock: VirtualClock) -> list[l
     return in_a_queue_with_places(desk, 1, Job("q"), Job("q", weight=0))
 
 
+def filled(desk: Desk) -> list[int]:
+    """What is remembered of the queue's own rate, and when it lets somebody in."""
+    remembered = desk.store.flows("q", [""]).get("", "")
+    return [*map(int, remembered.split()), desk.store.next_due(["q"]) or 0]
+
+
+def a_bucket_that_is_emptied_bit_by_bit(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(rate=parse_rate("1 per minute, burst 5")))
+    put(desk, 20)
+    given = []
+    for limit in (1, 1, 2, 1, 1):
+        given += [take(desk, limit), filled(desk)]
+        clock.pass_(1)
+    for _ in range(3):  # what was refused has its moment, and then there is enough again
+        clock.pass_(300)
+        given += [take(desk, 2), filled(desk)]
+    return given
+
+
+def a_bucket_that_was_filled_by_a_later_clock(
+    desk: Desk, clock: VirtualClock
+) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(rate=parse_rate("1 per minute, burst 5")))
+    put(desk, 20, due_at=clock.now - 10_000_000_000)
+    given = [take(desk, 1) for _ in range(4)]
+    clock.pass_(-3600)
+    given += [take(desk, 1) for _ in range(4)]
+    return [*given, filled(desk)]
+
+
+def a_bucket_and_places(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    rate = parse_rate("1 per minute, burst 6")
+    desk.control.configure("q", QueueSettings(rate=rate, capacity=2))
+    put(desk, 20)
+    given = []
+    for _ in range(4):
+        given += [take(desk, 1), take(desk, 3), filled(desk)]
+        finish_all(desk)
+    return given
+
+
+def heavy_jobs_before_a_bucket(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(rate=parse_rate("1 per minute, burst 6")))
+    put(desk, 2)
+    given = [take(desk, 1), take(desk, 1)]
+    put(desk, 2, weight=2 * WHOLE_WEIGHT)
+    return [*given, take(desk, 1), take(desk, 1), filled(desk)]
+
+
 SCENES: tuple[Scene, ...] = (
     one_limit_for_two_queues,
     the_old_before_the_better,
@@ -318,4 +367,8 @@ SCENES: tuple[Scene, ...] = (
     heavy_jobs_in_a_queue_with_places,
     one_with_a_key_in_a_queue_with_places,
     one_that_needs_none_of_the_places,
+    a_bucket_that_is_emptied_bit_by_bit,
+    a_bucket_that_was_filled_by_a_later_clock,
+    a_bucket_and_places,
+    heavy_jobs_before_a_bucket,
 )

@@ -174,7 +174,22 @@ MUTANTS = {
         "lanewise", "lane <> '!')\n        OR EXISTS (", "false)\n        OR EXISTS ("
     ),
     "those of weight 0 are overlooked in a queue with places": Mutant(
-        "lanewise", "lane = '!');", "false);"
+        "lanewise", "lane = '!')\n        OR known.opens_at", "false)\n        OR known.opens_at"
+    ),
+    "a bucket has more than was filled in": Mutant(
+        "lanewise", "OR most > (known.fill_whole", "OR most > 1000 * (known.fill_whole"
+    ),
+    "what was taken from a bucket is forgotten": Mutant(
+        "lanewise", "full_at + cardinality(seats.picked) * known.fill_step", "full_at"
+    ),
+    "a bucket is never filled again": Mutant(
+        "lanewise", "RETURN greatest(remembered[2]::bigint, now);", "RETURN remembered[2]::bigint;"
+    ),
+    "a bucket waits for a clock that was put back": Mutant(
+        "lanewise", "AND remembered[3]::bigint <= now + known.fill_period", ""
+    ),
+    "what was said of a bucket that had not enough stands for ever": Mutant(
+        "lanewise", "        OR known.opens_at IS NOT NULL\n", ""
     ),
     "turns that were reached are not levelled": Mutant(
         "traces", "AND turn > 0 AND turn < clock.reached", "AND turn < 0"

@@ -152,26 +152,38 @@ class _Slices:
         return (self._index + self._kept) * self._length
 
 
+def filling(rate: Rate) -> tuple[int, int, int]:
+    """Of a bucket: how long it takes to fill in what one job of weight 1 takes, how long from empty
+    to full, and the period.
+
+    >>> filling(parse_rate("10 per second, burst 50"))
+    (100000, 5000000, 1000000)
+    """
+    if rate.burst is None:
+        raise BadInput(f"{rate} is no bucket: it has no burst")
+    return _filled_in(rate, units(1)), _filled_in(rate, units(rate.burst)), rate.period
+
+
+def _filled_in(rate: Rate, weight: int) -> int:
+    """How long it takes to fill in so much. In this order, for other languages' sake."""
+    return math.ceil(weight / units(rate.amount) * rate.period)
+
+
 class _Bucket:
     def __init__(self, rate: Rate, burst: float, numbers: list[int], now: int) -> None:
-        self._each = units(rate.amount)
-        self._period = rate.period
-        self._room = self._time(units(burst))
+        self._rate = rate
+        self._room = _filled_in(rate, units(burst))
         if numbers[:1] != [0] or numbers[-1] > now + rate.period:
             numbers = [0, now]
         self._full_at = max(numbers[1], now)
         self._now = now
 
-    def _time(self, weight: int) -> int:
-        """How long it takes to fill in so much. In this order, for other languages' sake."""
-        return math.ceil(weight / self._each * self._period)
-
     def free_at(self, weight: int) -> int | None:
-        moment = min(self._full_at, self._full_at + self._time(weight) - self._room)
+        moment = min(self._full_at, self._full_at + _filled_in(self._rate, weight) - self._room)
         return moment if moment > self._now else None
 
     def take(self, weight: int) -> None:
-        self._full_at += self._time(weight)
+        self._full_at += _filled_in(self._rate, weight)
 
     def numbers(self) -> list[int]:
         return [0, self._full_at, self._now]

@@ -13,6 +13,7 @@ from stoker.kernel.amount import units
 from stoker.kernel.job import FORMATS, STATES, Job
 from stoker.kernel.policy import PLAIN, OnLost, Policy
 from stoker.kernel.queue import Order, QueueSettings
+from stoker.kernel.rate import filling
 from stoker.store.choosing import Laned
 from stoker.store.postgres.arrays import (
     Array,
@@ -76,9 +77,24 @@ def settings_of(text: str) -> QueueSettings:
     return _SETTINGS.decode(text)
 
 
+class _OwnTerms(NamedTuple):
+    """What holds for a queue as a whole: units, and of a bucket the time that one job takes to be
+    filled in, the time that the whole takes, and the period."""
+
+    units: int | None = None
+    step: int | None = None
+    whole: int | None = None
+    period: int | None = None
+
+
+_NO_TERMS = _OwnTerms()
+_LONGEST_FILLING = 2**60
+"""Beyond that the server's whole numbers might not suffice."""
+
+
 def settings_row(settings: QueueSettings) -> list[Any]:
     """What a queue's row says of its settings: their text, and what statements have to know."""
-    own_units = _own_units(settings)
+    own = _own_terms(settings)
     return [
         _ENCODER.encode(settings).decode(),
         settings.paused,
@@ -90,8 +106,8 @@ def settings_row(settings: QueueSettings) -> list[Any]:
         None if settings.within is None else written(settings.within),
         counts_keys(settings),
         bool(settings.key_rate or settings.key_rates),
-        own_units is not None or _goes_by_keys(settings),
-        own_units,
+        own is not None or _goes_by_keys(settings),
+        *(own or _NO_TERMS),
         None if settings.key_capacity is None else units(settings.key_capacity),
         settings.waits_for_room,
     ]
@@ -107,11 +123,15 @@ def _goes_by_keys(settings: QueueSettings) -> bool:
     return _is_all_limits(settings, key_capacity=None, fair=False) and not settings.turns
 
 
-def _own_units(settings: QueueSettings) -> int | None:
-    """What the queue may hold, if nothing else decides who may start."""
-    if settings.capacity is None or settings.shares:
+def _own_terms(settings: QueueSettings) -> _OwnTerms | None:
+    """What the queue may hold and how its bucket is filled, if nothing else decides who may start."""
+    rate = settings.rate
+    if settings.shares or not _is_all_limits(settings, capacity=None, rate=None):
         return None
-    return units(settings.capacity) if _is_all_limits(settings, capacity=None) else None
+    if rate is not None and (rate.burst is None or max(filling(rate)) > _LONGEST_FILLING):
+        return None
+    held = None if settings.capacity is None else units(settings.capacity)
+    return _OwnTerms(held, *(() if rate is None else filling(rate)))
 
 
 def _is_all_limits(settings: QueueSettings, **without: bool | None) -> bool:

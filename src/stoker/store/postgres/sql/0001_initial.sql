@@ -21,9 +21,12 @@ CREATE TABLE stoker.queue (
     within     text COLLATE "C",             -- the queue whose limits hold here, too
     counts_keys boolean NOT NULL DEFAULT false,
     rates_keys boolean NOT NULL DEFAULT false,
-    lanewise   boolean NOT NULL DEFAULT false, -- nothing decides here but places, of the queue or of
-                                             -- keys, and the turns of keys
-    own_units  bigint,                       -- what the queue may hold, where nothing else decides
+    lanewise   boolean NOT NULL DEFAULT false, -- nothing decides here but places and a bucket of the
+                                             -- queue, or places of keys and their turns
+    own_units  bigint,                       -- what the queue may hold, where nothing of keys decides
+    fill_step  bigint,                       -- how long its bucket takes to be filled for one job,
+    fill_whole bigint,                       -- and from empty; where nothing of keys decides
+    fill_period bigint,                      -- what has started further ahead counts for nothing
     key_units  bigint,                       -- what one key may hold, where it is the same for all
     opens_at   bigint,                       -- when a rate may let those in who were refused last
     latest_due bigint  NOT NULL DEFAULT 0,   -- of what claims have come upon in lanes

@@ -54,7 +54,8 @@ END $$;
 CREATE OR REPLACE FUNCTION stoker.configure(
     line text, told text, pausing boolean, limits boolean, by_time boolean, tasks text[],
     taking_turns boolean, step bigint, outer_queue text, counting boolean, rating boolean,
-    by_lanes boolean, whole_units bigint, units bigint, easing boolean
+    by_lanes boolean, whole_units bigint, one bigint, whole bigint, period bigint, units bigint,
+    easing boolean
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
@@ -67,7 +68,8 @@ BEGIN
     UPDATE stoker.queue SET settings = told, paused = pausing, limited = limits,
         time_first = by_time, kinds = lanes, fair = taking_turns, ageing = step,
         within = outer_queue, counts_keys = counting, rates_keys = rating, opens_at = NULL,
-        lanewise = by_lanes, own_units = whole_units, key_units = units, eases = easing, buckets = '{}'
+        lanewise = by_lanes, own_units = whole_units, fill_step = one, fill_whole = whole,
+        fill_period = period, key_units = units, eases = easing, buckets = '{}'
     WHERE name = line;
     IF (before.limited, before.time_first, before.kinds, before.counts_keys)
             = (limits, by_time, lanes, counting) THEN

@@ -1,6 +1,6 @@
 -- Claiming in one step from a queue in which nothing but the places and the turns of keys decides,
 -- and of which all jobs that come into question have a key and the weight of one; or nothing but the
--- places of the queue, and they have no key. Who is chosen is said in `store/walk.py`; where more has
+-- places and the bucket of the queue, and they have no key. Who is chosen is said in `store/walk.py`; where more has
 -- to be known, that is asked.
 
 -- Who is next in a queue, if that can be told.
@@ -16,7 +16,7 @@ BEGIN
     SELECT * INTO known FROM stoker.queue WHERE name = line;
     IF known.paused THEN
         RETURN seats;
-    ELSIF known.own_units IS NOT NULL THEN
+    ELSIF known.own_units IS NOT NULL OR known.fill_step IS NOT NULL THEN
         RETURN stoker.seats_of_queue(known, now, most, mark_queues, mark_buckets, mark_dues,
             mark_seconds, mark_jobs);
     END IF;
@@ -44,8 +44,9 @@ BEGIN
     RETURN seats;
 END $$;
 
--- Who is next if only the queue as a whole has so many places: the foremost jobs, as far as there is
--- room. It is unclear if somebody stands in a lane, or has another weight than one.
+-- Who is next if only the queue as a whole has so many places, or a bucket: the foremost jobs, as far
+-- as there is room. It is unclear if somebody stands in a lane, or has another weight than one, and if
+-- the bucket has not enough for all who may be asked for: then somebody has to say when it will.
 CREATE OR REPLACE FUNCTION stoker.seats_of_queue(
     known stoker.queue, now bigint, most bigint, mark_queues text[],
     mark_buckets bigint[], mark_dues bigint[], mark_seconds bigint[], mark_jobs bigint[]
@@ -53,21 +54,51 @@ CREATE OR REPLACE FUNCTION stoker.seats_of_queue(
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     line text := known.name;
+    full_at bigint;
     seats stoker.seats;
 BEGIN
+    IF known.own_units IS NOT NULL THEN
+        most := least(most, stoker.places(known.own_units, stoker.used_within(line), most));
+    END IF;
+    full_at := stoker.full_at(known, now);
     seats.unclear := EXISTS (
             SELECT FROM stoker.job WHERE queue = line AND state = 0 AND lane <> '!')
-        OR EXISTS (SELECT FROM stoker.job WHERE queue = line AND state = 0 AND lane = '!');
+        OR EXISTS (SELECT FROM stoker.job WHERE queue = line AND state = 0 AND lane = '!')
+        OR known.opens_at IS NOT NULL
+        OR most > (known.fill_whole - (full_at - now)) / known.fill_step;
     IF seats.unclear THEN
         RETURN seats;
     END IF;
-    most := least(most, stoker.places(known.own_units, stoker.used_within(line), most));
     seats.picked := stoker.pick(now, ARRAY[line], most, mark_queues, mark_buckets, mark_dues,
         mark_seconds, mark_jobs);
     seats.in_line := CASE WHEN known.time_first THEN 'by time' ELSE 'by rank' END;
     seats.unclear := EXISTS (
         SELECT FROM stoker.job WHERE ctid = ANY (seats.picked) AND weight <> 1000);
+    IF full_at IS NOT NULL AND cardinality(seats.picked) > 0 AND NOT seats.unclear THEN
+        full_at := full_at + cardinality(seats.picked) * known.fill_step;
+        INSERT INTO stoker.flow (queue, meter, state, until)
+        VALUES (line, '', format('0 %s %s', full_at, now), full_at)
+        ON CONFLICT (queue, meter) DO UPDATE SET state = excluded.state, until = excluded.until;
+    END IF;
     RETURN seats;
+END $$;
+
+-- When the bucket of a queue will be full, if nobody takes anything more; NULL if it has none. As
+-- `kernel.rate` remembers it.
+CREATE OR REPLACE FUNCTION stoker.full_at(known stoker.queue, now bigint) RETURNS bigint
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    remembered text[];
+BEGIN
+    IF known.fill_step IS NULL THEN
+        RETURN NULL;
+    END IF;
+    remembered := string_to_array(
+        (SELECT state FROM stoker.flow WHERE queue = known.name AND meter = ''), ' ');
+    IF remembered[1] = '0' AND remembered[3]::bigint <= now + known.fill_period THEN
+        RETURN greatest(remembered[2]::bigint, now);
+    END IF;
+    RETURN now;
 END $$;
 
 -- Is somebody due who stands in no lane, as far as marks tell?

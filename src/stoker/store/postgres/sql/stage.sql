@@ -33,7 +33,8 @@ SELECT key, CASE WHEN until IS NULL OR until > $2 THEN revision ELSE 0 END FROM 
 WHERE key = ANY ($1) ORDER BY key FOR UPDATE
 
 -- name: configure
-SELECT stoker.configure($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+SELECT stoker.configure($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
+    $17, $18)
 
 -- name: eased
 SELECT stoker.eased($1)
