@@ -36,7 +36,7 @@ from stoker.worker.tender import Tender
 
 logger = logging.getLogger("stoker.worker")
 
-_AHEAD_SECONDS = 0.03
+_AHEAD_SECONDS = 0.05
 _PACE_SECONDS = 0.002
 _MOST_AHEAD = 1000
 _MOST_IN_HAND = 2000
