@@ -48,7 +48,7 @@ def make_app(url: str, folder: Path, *, die: bool = False) -> Stoker:
 def main() -> None:
     """Work until nobody holds the other end of the pipe any more."""
     url, folder, *wishes = sys.argv[1:]
-    worker = make_app(url, Path(folder), die="die" in wishes).worker(concurrency=2, ttl=1)
+    worker = make_app(url, Path(folder), die="die" in wishes).worker(concurrency=2, ttl=3)
     worker.start()
     print("at work", flush=True)
     sys.stdin.read()
