@@ -306,9 +306,7 @@ def a_bucket_that_is_emptied_bit_by_bit(desk: Desk, clock: VirtualClock) -> list
     return given
 
 
-def a_bucket_that_was_filled_by_a_later_clock(
-    desk: Desk, clock: VirtualClock
-) -> list[list[int]]:
+def a_bucket_that_was_filled_by_a_later_clock(desk: Desk, clock: VirtualClock) -> list[list[int]]:
     desk.control.configure("q", QueueSettings(rate=parse_rate("1 per minute, burst 5")))
     put(desk, 20, due_at=clock.now - 10_000_000_000)
     given = [take(desk, 1) for _ in range(4)]

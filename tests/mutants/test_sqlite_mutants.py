@@ -80,7 +80,9 @@ MUTANTS = {
     "what runs already is not counted when a queue is given a limit": Mutant(
         "meters.py", 'run(_SQL["count_use"], (queue, tasks, keys))', "pass"
     ),
-    "a meter without room among the others is lost": _of_meters("apart[meter] = before + change", "pass"),
+    "a meter without room among the others is lost": _of_meters(
+        "apart[meter] = before + change", "pass"
+    ),
     "a meter apart says nothing": _of_meters(
         "return self._units_apart(meter) if self.any_apart else 0", "return 0"
     ),

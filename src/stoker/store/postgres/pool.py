@@ -12,7 +12,7 @@ import select
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from stoker.errors import StoreUnavailable
 from stoker.store.forks import heed_forks
@@ -34,31 +34,21 @@ class Pool:
     def _begin(self) -> None:
         self._idle: list[Connection] = []
         self._lock = threading.Lock()
-        self._free: SimpleQueue[None] = SimpleQueue()
+        self._free: SimpleQueue[_Place] = SimpleQueue()
         for _ in range(self._most):
-            self._free.put(None)
+            self._free.put(_Place(ref(self._free)))
 
     def connection(self) -> Lent:
         """A connection for this caller alone. One that fails in the middle is not used again."""
         return Lent(self)
 
+    def wait(self) -> object:
+        """Wait until fewer than the most are in use: who has what this gives may take one, until it
+        lets go of it."""
+        return self._free.get()
+
     def take(self) -> Connection:
-        """A connection that works, as far as can be told; waits for one if all are in use."""
-        self._free.get()
-        try:
-            return self._take()
-        except BaseException:
-            self._free.put(None)
-            raise
-
-    def give_back(self, connection: Connection) -> None:
-        """The caller needs it no more."""
-        try:
-            self._give_back(connection)
-        finally:
-            self._free.put(None)
-
-    def _take(self) -> Connection:
+        """A connection that works, as far as can be told."""
         while True:
             with self._lock:
                 if self.closed:
@@ -75,7 +65,8 @@ class Pool:
             self._all.add(connection)
         return connection
 
-    def _give_back(self, connection: Connection) -> None:
+    def give_back(self, connection: Connection) -> None:
+        """The caller needs it no more."""
         if not is_idle(connection) or self.closed:
             self._drop(connection)
             return
@@ -110,20 +101,44 @@ class Pool:
             sever(connection)
 
 
+class _Place:
+    """The right to one connection. Its end puts another in its place: so none is lost, at whatever
+    moment an interrupt comes."""
+
+    __slots__ = ("_free",)
+
+    def __init__(self, free: ref[SimpleQueue[_Place]]) -> None:
+        self._free = free
+
+    def __del__(self) -> None:
+        free = self._free()
+        if free is not None:
+            free.put(_Place(self._free))
+
+
 class Lent:
     """A connection of a pool's, while it is in use."""
 
-    __slots__ = ("_connection", "_pool")
+    __slots__ = ("_connection", "_place", "_pool")
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
+        self._place: object | None = None
 
     def __enter__(self) -> Connection:
-        self._connection = self._pool.take()
+        self._place = self._pool.wait()
+        try:
+            self._connection = self._pool.take()
+        except BaseException:
+            self._place = None  # the error may be kept for long, and we with it
+            raise
         return self._connection
 
     def __exit__(self, *_: object) -> None:
-        self._pool.give_back(self._connection)
+        try:
+            self._pool.give_back(self._connection)
+        finally:
+            self._place = None
 
 
 def sever(connection: Connection) -> None:

@@ -124,7 +124,7 @@ def _goes_by_keys(settings: QueueSettings) -> bool:
 
 
 def _own_terms(settings: QueueSettings) -> _OwnTerms | None:
-    """What the queue may hold and how its bucket is filled, if nothing else decides who may start."""
+    """What the queue may hold and how its bucket fills, if nothing else decides who may start."""
     rate = settings.rate
     if settings.shares or not _is_all_limits(settings, capacity=None, rate=None):
         return None
