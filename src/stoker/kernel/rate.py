@@ -161,29 +161,34 @@ def filling(rate: Rate) -> tuple[int, int, int]:
     """
     if rate.burst is None:
         raise BadInput(f"{rate} is no bucket: it has no burst")
-    return _filled_in(rate, units(1)), _filled_in(rate, units(rate.burst)), rate.period
+    each, period = units(rate.amount), rate.period
+    return _filled_in(units(1), each, period), _filled_in(units(rate.burst), each, period), period
 
 
-def _filled_in(rate: Rate, weight: int) -> int:
+def _filled_in(weight: int, each: int, period: int) -> int:
     """How long it takes to fill in so much. In this order, for other languages' sake."""
-    return math.ceil(weight / units(rate.amount) * rate.period)
+    return math.ceil(weight / each * period)
 
 
 class _Bucket:
     def __init__(self, rate: Rate, burst: float, numbers: list[int], now: int) -> None:
-        self._rate = rate
-        self._room = _filled_in(rate, units(burst))
+        self._each = units(rate.amount)
+        self._period = rate.period
+        self._room = self._time(units(burst))
         if numbers[:1] != [0] or numbers[-1] > now + rate.period:
             numbers = [0, now]
         self._full_at = max(numbers[1], now)
         self._now = now
 
+    def _time(self, weight: int) -> int:
+        return _filled_in(weight, self._each, self._period)
+
     def free_at(self, weight: int) -> int | None:
-        moment = min(self._full_at, self._full_at + _filled_in(self._rate, weight) - self._room)
+        moment = min(self._full_at, self._full_at + self._time(weight) - self._room)
         return moment if moment > self._now else None
 
     def take(self, weight: int) -> None:
-        self._full_at += _filled_in(self._rate, weight)
+        self._full_at += self._time(weight)
 
     def numbers(self) -> list[int]:
         return [0, self._full_at, self._now]

@@ -1,7 +1,7 @@
 -- Claiming in one step from a queue in which nothing but the places and the turns of keys decides,
 -- and of which all jobs that come into question have a key and the weight of one; or nothing but the
--- places and the bucket of the queue, and they have no key. Who is chosen is said in `store/walk.py`; where more has
--- to be known, that is asked.
+-- places and the bucket of the queue, and they have no key. Who is chosen is said in `store/walk.py`;
+-- where more has to be known, that is asked.
 
 -- Who is next in a queue, if that can be told.
 CREATE OR REPLACE FUNCTION stoker.seats(
