@@ -76,7 +76,9 @@ MUTANTS = {
     "a key's use is forgotten": Mutant(
         "books.py", "if settings.limits_keys:", "if settings.limits_keys and min(units) > 0:"
     ),
-    "a task's use is forgotten": Mutant("books.py", "_count_up(moved, tasks, units)", "pass"),
+    "a task's use is forgotten": Mutant(
+        "books.py", "if settings.limits_task(job.name):", "if False:"
+    ),
     "what runs already is not counted when a queue is given a limit": Mutant(
         "meters.py", 'run(_SQL["count_use"], (queue, tasks, keys))', "pass"
     ),
