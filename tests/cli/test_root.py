@@ -193,6 +193,13 @@ def test_without_click_it_says_what_to_install() -> None:
         (["jobs", "lst"], 2, "No such command 'lst'"),
         (["job"], 2, "Did you mean 'jobs'?"),
         (["jobs", "show"], 2, "Missing argument 'JOB'; try `stoker jobs show --help`"),
+        (
+            ["--store", "memory:", "jobs", "list"],
+            2,
+            "No such option '--store' here; options stand behind the command: "
+            "stoker jobs list --store ...",
+        ),
+        (["jobs", "list", "--stor", "memory:"], 2, "try `stoker jobs list --help`"),
         (["stats", "--store", "mysql://x"], 2, "a store's URL begins with one of"),
         (["stats", "--store", "sqlite:///gone.db"], 4, "there is no store at sqlite:///gone.db"),
     ],

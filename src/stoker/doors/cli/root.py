@@ -120,7 +120,11 @@ class Root(Group):
 
 def _where_help_is(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
-    return "" if context is None else f"; try `{context.command_path} --help`"
+    if context is None:
+        return ""
+    if isinstance(error, click.NoSuchOption) and isinstance(context.command, click.Group):
+        return f" here; options stand behind the command: stoker jobs list {error.option_name} ..."
+    return f"; try `{context.command_path} --help`"
 
 
 def _told(error: Exception) -> tuple[str, str]:
