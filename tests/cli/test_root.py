@@ -196,7 +196,7 @@ def test_without_click_it_says_what_to_install() -> None:
         (
             ["--store", "memory:", "jobs", "list"],
             2,
-            "'--store' here; options stand behind the command: stoker jobs list --store ...",
+            "No such option '--store'; options stand behind the command that they are for",
         ),
         (["jobs", "list", "--stor", "memory:"], 2, "try `stoker jobs list --help`"),
         (["stats", "--store", "mysql://x"], 2, "a store's URL begins with one of"),

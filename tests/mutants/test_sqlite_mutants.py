@@ -76,21 +76,13 @@ MUTANTS = {
     "a key's use is forgotten": Mutant(
         "books.py", "if settings.limits_keys:", "if settings.limits_keys and min(units) > 0:"
     ),
-    "a task's use is forgotten": Mutant(
-        "books.py", "if settings.limits_task(job.name):", "if False:"
-    ),
+    "a task's use is forgotten": Mutant("books.py", "_count_up(moved, tasks, units)", "pass"),
     "what runs already is not counted when a queue is given a limit": Mutant(
         "meters.py", 'run(_SQL["count_use"], (queue, tasks, keys))', "pass"
     ),
-    "a meter without room among the others is lost": _of_meters(
-        "apart[meter] = before + change", "pass"
-    ),
-    "a meter apart says nothing": _of_meters(
-        "return self._units_apart(meter) if self.any_apart else 0", "return 0"
-    ),
-    "a meter apart begins anew among the others": _of_meters(
-        "if before or len(together) >= _TOGETHER", "if len(together) >= _TOGETHER"
-    ),
+    "a meter without room among the others is lost": _of_meters("elif change:", "elif 0:"),
+    "a meter apart says nothing": _of_meters("if self._any_apart else 0", "if 0 else 0"),
+    "a meter apart begins anew among the others": _of_meters("(not before and len", "(len"),
     "a meter apart stays when it says nothing": _of_meters("if not units]\n", "if 0]\n"),
     "jobs stay where they are when their queue is given a limit": Mutant(
         "books.py", "if _arrangement(before) != _arrangement(settings):", "if False:"

@@ -122,9 +122,11 @@ def _where_help_is(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     if context is None:
         return ""
-    if isinstance(error, click.NoSuchOption) and isinstance(context.command, click.Group):
-        return f" here; options stand behind the command: stoker jobs list {error.option_name} ..."
-    return f"; try `{context.command_path} --help`"
+    advice = f"; try `{context.command_path} --help`"
+    unlike_any = isinstance(error, click.NoSuchOption) and not error.possibilities
+    if unlike_any and isinstance(context.command, click.Group):
+        return f"; options stand behind the command that they are for{advice}"
+    return advice
 
 
 def _told(error: Exception) -> tuple[str, str]:

@@ -122,15 +122,11 @@ class Books:
             return
         moved = self.meters.moved(book.id)
         if settings.limits_keys:
-            for job, own in zip(jobs, units, strict=True):
-                if job.key is not None:
-                    meter = of_key(job.key)
-                    moved[meter] = moved.get(meter, 0) + own
+            keys = [None if job.key is None else of_key(job.key) for job in jobs]
+            _count_up(moved, keys, units)
         if settings.tasks or settings.task_rates:
-            for job, own in zip(jobs, units, strict=True):
-                if settings.limits_task(job.name):
-                    meter = of_task(job.name)
-                    moved[meter] = moved.get(meter, 0) + own
+            tasks = [of_task(job.name) if settings.limits_task(job.name) else None for job in jobs]
+            _count_up(moved, tasks, units)
         if min(units, default=0) < 0:
             self._ease(book, jobs)
 
@@ -190,6 +186,12 @@ class Books:
                 row = (book.id, *book.counts, book.used, book.laned)
                 self._connection.execute(_SQL["write_queue"], row)
                 book.changed = False
+
+
+def _count_up(moved: dict[str, int], meters: Sequence[str | None], units: Sequence[int]) -> None:
+    for meter, own in zip(meters, units, strict=True):
+        if meter is not None:
+            moved[meter] = moved.get(meter, 0) + own
 
 
 def _awaits_reply(job: Job) -> bool:

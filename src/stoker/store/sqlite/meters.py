@@ -38,11 +38,8 @@ class Meters:
 
     def reading(self, queue: int) -> Callable[[str], int]:
         """How to ask for the units that a queue's meters hold now."""
-        held, moved = self._before(queue), self.moved(queue).get
-        if held.any_apart:
-            return lambda meter: held.units(meter) + moved(meter, 0)
-        together = held.together.get
-        return lambda meter: together(meter, 0) + moved(meter, 0)
+        held, moved = self._before(queue).units, self.moved(queue).get
+        return lambda meter: held(meter) + moved(meter, 0)
 
     def _before(self, queue: int) -> _Held:
         held = self._held.get(queue)
@@ -87,16 +84,16 @@ class _Held:
         self._connection = connection
         self._queue = queue
         text = connection.execute(_SQL["together"], (queue,)).get
-        self.together: dict[str, int] = _DECODER.decode(text) if text else {}
+        self._together: dict[str, int] = _DECODER.decode(text) if text else {}
         self._apart: dict[str, int] = {}
-        self.any_apart = connection.execute(_SQL["any_use"], (queue,)).get is not None
+        self._any_apart = connection.execute(_SQL["any_use"], (queue,)).get is not None
 
     def units(self, meter: str) -> int:
         """What a meter says; 0 if it is not kept."""
-        units = self.together.get(meter)
+        units = self._together.get(meter)
         if units is not None:
             return units
-        return self._units_apart(meter) if self.any_apart else 0
+        return self._units_apart(meter) if self._any_apart else 0
 
     def _units_apart(self, meter: str) -> int:
         units = self._apart.get(meter)
@@ -108,32 +105,28 @@ class _Held:
     def settle(self, moved: dict[str, int]) -> None:
         """Write down what was taken and given back. A meter stays in its place until it is empty;
         a new one goes to the others, if they have room for it."""
-        together = self.together
+        together = self._together
         apart: dict[str, int] = {}
         for meter, change in moved.items():
-            if not change:
-                continue
-            before = together.get(meter)
-            if before is None:
-                before = self._units_apart(meter) if self.any_apart else 0
-                if before or len(together) >= _TOGETHER:
-                    apart[meter] = before + change
-                    continue
-            after = together[meter] = before + change
-            if not after:
-                del together[meter]
+            before = self.units(meter)
+            if meter in together or (not before and len(together) < _TOGETHER):
+                together[meter] = before + change
+                if not before + change:
+                    del together[meter]
+            elif change:
+                apart[meter] = before + change
         self._write_together()
         self._write_apart(apart)
 
     def _write_together(self) -> None:
         run, queue = self._connection.execute, self._queue
-        if self.together:
-            run(_SQL["write_together"], (queue, _ENCODER.encode(self.together).decode()))
+        if self._together:
+            run(_SQL["write_together"], (queue, _ENCODER.encode(self._together).decode()))
         else:
             run(_SQL["drop_together"], (queue,))
 
     def _write_apart(self, moved: dict[str, int]) -> None:
-        self.any_apart |= bool(moved)
+        self._any_apart |= bool(moved)
         self._apart.update(moved)
         kept = [(self._queue, meter, units) for meter, units in moved.items() if units]
         gone = [(self._queue, meter) for meter, units in moved.items() if not units]

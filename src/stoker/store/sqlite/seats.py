@@ -66,7 +66,6 @@ class Seats:
         self._by_time = settings.order is Order.TIME_RANK
         self._limits_keys, self._fair = settings.limits_keys, settings.fair
         self._capacity, self._turn_length = settings.key_units, settings.turn_length
-        self._same_for_all = None if settings.keys or settings.shares else settings.key_units("")
         self._waiting: list[_Waiting] = []
         self._chosen: list[Row] = []
         self._used = tx.books.meters.reading(self._book.id)
@@ -135,24 +134,24 @@ class Seats:
 
     def _admit(self, turn: int, row: Row) -> bool:
         """A seat for this one, if its key has room. Is there more?"""
-        key, weight, left = row[_KEY], row[_WEIGHT], _ENDLESS
-        if self._limits_keys:
-            room = self._left.get(key)
-            left = (self._room(key, weight) if room is None else room) - weight
-            if left <= 0:
-                self._full.append(row)
-            if left < 0:
-                return False
-            self._left[key] = left
+        key, weight = row[_KEY], row[_WEIGHT]
+        left = self._room(key, weight) - weight if self._limits_keys else _ENDLESS
+        if left <= 0:
+            self._full.append(row)
+        if left < 0:
+            return False
         self._chosen.append(row)
+        self._left[key] = left
         if self._fair:
             self._clock = turn
             self._reached[key] = turn + self._turn_length(key, weight)
         return left > 0
 
     def _room(self, key: str, weight: int) -> int:
-        """The room of a key that was not asked for any before."""
-        capacity = self._same_for_all or self._capacity(key)
+        left = self._left.get(key)
+        if left is not None:
+            return left
+        capacity = self._capacity(key)
         if capacity is None:
             return _ENDLESS
         used = self._used(of_key(key))
