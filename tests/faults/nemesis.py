@@ -18,7 +18,7 @@ from stoker.kernel.job import State, load
 from stoker.store import Filter, Store
 from stoker.store.clock import wall_clock
 from tests.faults.actors import name_of
-from tests.faults.journal import Deed, Journal, Sample
+from tests.faults.journal import Deed, Journal, Offer, Sample, read_journal
 from tests.faults.worker import TTL
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +27,7 @@ CAST = {"producer": 2, "worker": 4, "chores": 2}
 _TTL_SECONDS = TTL / 1e6
 _MOST_ASLEEP = 2
 _PATIENCE = 30.0
+_MOST_AIMED = 1.0
 
 
 def environment() -> dict[str, str]:
@@ -121,7 +122,19 @@ class Nemesis:
         elif not stop:
             # Most sleepers are spared, so that they get to report too late.
             spared = self.dice.random() < 0.9
-            self._kill(self.dice.choice(awake if spared else self.actors))
+            victim = self.dice.choice(awake if spared else self.actors)
+            if victim.role == "producer" and self.dice.random() < 0.5:
+                self._aim(victim)
+            self._kill(victim)
+
+    def _aim(self, producer: Actor) -> None:
+        """Wait for an offer without an answer, rare as they are where the backlog is full."""
+        deadline = time.monotonic() + _MOST_AIMED
+        while time.monotonic() < deadline:
+            written = read_journal(self.folder, producer.name)
+            if written and isinstance(written[-1], Offer):
+                return
+            time.sleep(0.005)
 
     def _nap(self, victim: Actor) -> float:
         """Short for anybody; for workers often longer than their sessions live."""
