@@ -118,7 +118,7 @@ def test_a_throttled_queue_gets_its_place_though_others_would_take_all(
 ) -> None:
     app.throttler("narrow")(_one_at_a_time)
     plenty = app.task(name="plenty", queue="plenty")(lambda: None)
-    app.enqueue_many([plenty.call() for _ in range(3000)])
+    app.enqueue_many([plenty.call() for _ in range(10_000)])
     job = app.task(name="work", queue="narrow")(
         lambda: app.desk.store.survey(["plenty"])[0].counts[State.QUEUED]
     ).enqueue()

@@ -24,7 +24,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     """Ask for up to `limit` due jobs of these queues, in order, under one lease token.
 
     The lease is bound to the session (its death ends it), to `visibility` microseconds, to both
-    or to neither.
+    or to neither. With a limit of 0 the session only takes back what it left standing.
     """
 
     queues: tuple[str, ...]
@@ -32,6 +32,8 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     token: int
     session: int | None = None
     visibility: int | None = None
+    stands: bool = False
+    """If there is nothing to be had, may whoever brings a job next serve it? See `standing`."""
 
 
 class Receipt(msgspec.Struct, frozen=True, gc=False):

@@ -1,7 +1,8 @@
 """Wake-ups: a hint that a queue may have work. The poll is the truth; a lost ring costs only time.
 
-A ring is a queue's name, `!<session>` for a worker that is to look at its cancel requests, or
-`~<news>`, something that peers tell each other.
+A ring is a queue's name, `!<session>` for a worker that is to look at its cancel requests,
+`+<session>` for one for which a job was started, or `~<news>`, something that peers tell each
+other.
 """
 
 from __future__ import annotations
@@ -12,12 +13,18 @@ import threading
 from collections.abc import Iterable
 from typing import Protocol
 
+from stoker.kernel.job import Job
+from stoker.store.rings import errand_ring
+
 
 class Listener(Protocol):
     """One waiter's ear. Rings that came since the last wait are never missed."""
 
     def wait(self, timeout: float) -> set[str]:
         """Wait up to `timeout` seconds for rings; an empty set means none came."""
+
+    def brought(self) -> list[Job]:
+        """Jobs that came along with rings that the last wait heard, for whomever they are."""
 
     def interrupt(self) -> None:
         """Let the wait that goes on in another thread, or else the next one, end at once."""
@@ -71,14 +78,18 @@ class LocalListener:
     def __init__(self, bell: LocalBell) -> None:
         self._bell = bell
         self._rung: set[str] = set()
+        self._coming: list[Job] = []
+        self._brought: list[Job] = []
         self._interrupted = False
         # Entered by itself: an interrupt may stop a condition's own `with` between its steps.
         self._lock = threading.Lock()
         self._news = threading.Condition(self._lock)
 
-    def rouse(self, names: Iterable[str]) -> None:
+    def rouse(self, names: Iterable[str], errand: Job | None = None) -> None:
         with self._lock:
             self._rung.update(names)
+            if errand is not None:
+                self._coming.append(errand)
             self._news.notify()
 
     def wait(self, timeout: float) -> set[str]:
@@ -86,7 +97,11 @@ class LocalListener:
             if not self._rung and not self._interrupted:
                 self._news.wait(timeout)
             heard, self._rung, self._interrupted = self._rung, set(), False
+            self._brought, self._coming = self._coming, []
             return heard
+
+    def brought(self) -> list[Job]:
+        return self._brought
 
     def interrupt(self) -> None:
         with self._lock:
@@ -107,6 +122,12 @@ class LocalBell:
     def ring(self, names: Iterable[str]) -> None:
         for listener in self._listeners:
             listener.rouse(names)
+
+    def bring(self, errand: Job) -> None:
+        """Ring for whom a job was started, and send it along."""
+        assert errand.session is not None
+        for listener in self._listeners:
+            listener.rouse([errand_ring(errand.session)], errand)
 
     def listen(self) -> LocalListener:
         listener = LocalListener(self)

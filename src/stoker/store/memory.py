@@ -50,6 +50,7 @@ from stoker.store.meters import Meters
 from stoker.store.rings import rings_of
 from stoker.store.seal import SEAL, check_seal
 from stoker.store.staging import refusal, tell_parents
+from stoker.store.standing import lets_start_at_once, newcomer_of, started_for
 from stoker.store.twins import Name, find_twins, names_held
 
 _REPLACE = msgspec.structs.replace
@@ -76,6 +77,7 @@ class MemoryStore:
         self._notes: dict[str, Note] = {}
         self._sessions: dict[int, Session] = {}
         self._locks: dict[str, tuple[str, int]] = {}
+        self._standing: dict[int, Claim] = {}
 
     def before_fork(self) -> None:
         """Nothing has to be put away."""
@@ -92,9 +94,16 @@ class MemoryStore:
             seal = self._notes.get(SEAL)
             if seal is not None:
                 check_seal(seal.value, changes)
+            errand = self._errand(changes, claims)
+            if errand is not None:
+                changes = [Change(inserts=(errand,))]
             receipts = [self._commit(change) for change in changes]
             eased, self._eased = self._eased, set()
             grants = [self._claim(claim) if seal is None else [] for claim in claims]
+            for claim, grant in zip(claims, grants, strict=True):
+                self._leave_standing(claim, grant)
+        if errand is not None:
+            self.bell.bring(_REPLACE(errand, id=receipts[0].ids[0]))
         done = [c for c, receipt in zip(changes, receipts, strict=True) if receipt.ok]
         rung = rings_of(done) | eased
         if rung:
@@ -193,6 +202,8 @@ class MemoryStore:
         now = self.now()
         if claim.session is not None and not self._alive(claim.session, now):
             return None
+        if not claim.limit:
+            return []
         entrances = self._meters.entrances(now)
         lines = [entrances.line(q, self._due(q, now)) for q in dict.fromkeys(claim.queues)]
         chosen = choose(lines, claim.limit)
@@ -209,6 +220,28 @@ class MemoryStore:
             self._put(job, started)
             taken.append(started)
         return taken
+
+    def _leave_standing(self, claim: Claim, grant: list[Job] | None) -> None:
+        if claim.session is not None:
+            self._standing.pop(claim.session, None)
+            if claim.stands and grant == []:
+                self._standing[claim.session] = claim
+
+    def _errand(self, changes: Sequence[Change], claims: Sequence[Claim]) -> Job | None:
+        """A new job as somebody runs it who stands in wait for one; the last to come goes first."""
+        now = self.now()
+        job = newcomer_of(changes, claims, now)
+        if job is None or not self._may_start_at_once(job.queue, now):
+            return None
+        for session, claim in reversed(self._standing.items()):
+            if job.queue in claim.queues and self._alive(session, now):
+                del self._standing[session]
+                return started_for(claim, job, now)
+        return None
+
+    def _may_start_at_once(self, queue: str, now: int) -> bool:
+        settings = self._settings.get(queue, DEFAULTS)
+        return lets_start_at_once(settings) and next(self._due(queue, now), None) is None
 
     def _due(self, queue: str, now: int) -> Iterator[Job]:
         """The queue's due jobs in its order."""
@@ -307,6 +340,7 @@ class MemoryStore:
     def retire(self, session: int) -> None:
         with self._lock:
             self._sessions.pop(session, None)
+            self._standing.pop(session, None)
 
     def sessions(self) -> list[Session]:
         with self._lock:

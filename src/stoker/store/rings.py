@@ -13,6 +13,11 @@ def session_ring(session: int) -> str:
     return f"!{session}"
 
 
+def errand_ring(session: int) -> str:
+    """The ring for a worker for which a job was started by whoever brought it."""
+    return f"+{session}"
+
+
 def rings_of(changes: Iterable[Change]) -> set[str]:
     """Queues that got a job to run, now or later, sessions asked to cancel one, and whatever else
     a Change wants rung."""

@@ -10,6 +10,7 @@ so that no job waits here while another worker is idle.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -17,15 +18,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import NamedTuple
 
+import msgspec
+
 from stoker.desk import Desk
 from stoker.errors import BadInput, Contended, LeaseLost, SessionLost, StokerError
 from stoker.kernel.glob import glob_matches
 from stoker.kernel.job import Job, State
 from stoker.kernel.outcome import Failed, Outcome, Released
 from stoker.kernel.retry import GiveUp, failure_of
-from stoker.store import Filter
+from stoker.store import Claim, Filter
 from stoker.store.bell import Listener
-from stoker.store.rings import session_ring
+from stoker.store.rings import errand_ring, session_ring
 from stoker.worker.context import Context
 from stoker.worker.crews import Assignment, Crew, all_taken
 from stoker.worker.doormen import KEPT_FOR, Lobby
@@ -36,12 +39,16 @@ from stoker.worker.tender import Tender
 
 logger = logging.getLogger("stoker.worker")
 
+_REPLACE = msgspec.structs.replace
+
 _AHEAD_SECONDS = 0.05
 _PACE_SECONDS = 0.002
 _MOST_AHEAD = 1000
 _MOST_IN_HAND = 2000
 _MOST_AT_ONCE = 1000
 _LONGEST_SLEEP = 5.0
+_STRAYS_SECONDS = 15.0
+"""So long a job waits that was started for us, if the ring was lost."""
 _BREATH_SECONDS = 0.001
 """After a trip that brought less than there was room for: the handlers it was for begin the sooner,
 and whatever they are done with until then goes along with the next one."""
@@ -85,6 +92,10 @@ class Ferry:
         self._missed = False
         """Has a trip of the tender's not come back?"""
         self._tender = Tender(self._second_trip) if desk.store.abreast > 1 else None
+        self._standing: int | None = None
+        """The token of a claim that was left standing, until something has come of it."""
+        self._strays_by = math.inf
+        """When to look what has become of claims that stand no more, by the monotonic clock."""
         self._due_at: int | None = 0
         """When the next job falls due, as far as was heard. A moment that is past says nothing."""
         self._stopping = False
@@ -109,6 +120,7 @@ class Ferry:
         """Take nothing new from now on; what a trip still brings goes back at once."""
         with self._lock:
             self.accepting = False
+        self.wake()  # nobody shall start anything for us from now on
 
     def give_back(self) -> None:
         """Whatever has not begun goes back to its queue."""
@@ -148,11 +160,11 @@ class Ferry:
 
     def _go_back_and_forth(self, ear: Listener) -> None:
         troubles = 0
-        while not self._stopping or self._outbox or self.lobby.pending:
+        while not self._stopping or self._outbox or self.lobby.pending or self._missed:
             try:
-                if troubles or self._missed:
+                if troubles or self._missed or time.monotonic() >= self._strays_by:
                     self._look_for_strays()
-                self._hear(ear.wait(0))
+                self._hear(ear, ear.wait(0))
                 self._woken = False  # whatever was rung for until now, this trip will find
                 brought = self._trip()
                 troubles = 0
@@ -172,10 +184,12 @@ class Ferry:
                     return
                 time.sleep(pause)
 
-    def _hear(self, rung: set[str]) -> None:
-        """Somebody rang: for a queue of ours, or for jobs here that are to be cancelled."""
+    def _hear(self, ear: Listener, rung: set[str]) -> None:
+        """Somebody rang: for a queue of ours, with a job for us, or for those to be cancelled."""
         if not rung:
             return
+        if errand_ring(self._heart.session) in rung:
+            self._take_errand(ear.brought())
         self.lobby.wake(rung)
         if session_ring(self._heart.session) in rung:
             self._heart.look()
@@ -183,12 +197,22 @@ class Ferry:
             self._woken = True
             self._due_at = 0
 
+    def _take_errand(self, brought: list[Job]) -> None:
+        """A job was started for us. It is taken as it came unless the claim that it was started for
+        stands no more: then it may have been found already."""
+        jobs = [job for job in brought if job.token == self._standing]
+        if jobs:
+            self._standing = None
+            self._hand_out(self._desk.dispatch.granted(jobs))
+        else:
+            self._look_for_strays()
+
     def _look_for_strays(self) -> None:
-        """What is ours by the books and not in our hands: the answer to a claim was lost."""
+        """What is ours by the books and not in our hands: the answer to a claim was lost, or the
+        ring for what was started for us."""
         self._go_alone()
         self._missed = False
-        if not self.accepting:
-            return
+        self._standing, self._strays_by = None, math.inf
         ours = Filter(states=(State.RUNNING,), session=self._heart.session, limit=_MOST_IN_HAND)
         held = self._desk.store.find(ours)
         with self._lock:
@@ -273,11 +297,12 @@ class Ferry:
 
     def _exchange(self, told: list[tuple[Job, Outcome]], room: int) -> list[Job]:
         desk, session = self._desk, self._heart.session
-        claims = [desk.dispatch.request(self._queues, room, session=session)] if room else []
-        claims = [claim for claim in claims if claim.queues]
+        claims = [claim for claim in self._claims(room) if claim.queues]
         if not claims and not told:
             return []
         results, grants = desk.report.many(told, claims)
+        if claims:
+            self._note_standing(claims[0], grants[0])
         for (job, outcome), result in zip(told, results, strict=True):
             if isinstance(result, StokerError):
                 self._refused(job, outcome, result)
@@ -290,6 +315,21 @@ class Ferry:
             if self._heart.session != session:
                 self._woken = True  # and at once again, as somebody new
             return []
+
+    def _claims(self, room: int) -> list[Claim]:
+        """What to ask for. It is left standing by a worker that has nothing else to do: no job
+        shall wait for one that its handlers keep busy."""
+        if not room and self._standing is None:
+            return []
+        claim = self._desk.dispatch.request(self._queues, max(room, 1), session=self._heart.session)
+        return [_REPLACE(claim, limit=room, stands=room > 0 and not self.in_hand)]
+
+    def _note_standing(self, claim: Claim, grant: Sequence[Job] | None) -> None:
+        if self._standing is not None:
+            # It may have been served before, and the ring be on its way, or lost.
+            self._strays_by = min(self._strays_by, time.monotonic() + _STRAYS_SECONDS)
+            self._missed |= not self.accepting
+        self._standing = claim.token if claim.stands and grant == [] else None
 
     def _refused(self, job: Job, outcome: Outcome, error: StokerError) -> None:
         given_up = isinstance(outcome, Failed) and isinstance(outcome.verdict, GiveUp)
@@ -350,7 +390,7 @@ class Ferry:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return True
-                self._hear(ear.wait(left))
+                self._hear(ear, ear.wait(left))
         finally:
             self._asleep = False
         return False

@@ -112,6 +112,7 @@ MAY_BE_SCANNED = {
     "rung": "one row a bucket of a queue, each found by a search",
     "held": "what runs, when a queue is given its first limit",
     "flow": "one row a meter that counts still",
+    "standing": "one row an idle worker and queue that it serves",
     "served": "one row a key that has just been served",
     "family": "one row a parent with held children, each found by a search",
     "queue": "a few hundred rows with their counters",

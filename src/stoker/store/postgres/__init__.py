@@ -7,6 +7,7 @@ stand between.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from typing import Any, TypeVar
@@ -27,7 +28,8 @@ from stoker.store.postgres.clock import GivenClock, ServerClock, Timepiece
 from stoker.store.postgres.commit import Committer
 from stoker.store.postgres.document import STATEMENT, document_of, receipt_of, told
 from stoker.store.postgres.driver import Connection, NotThisWay, Troubles, connect, read_url
-from stoker.store.postgres.line import TEXT, Question, ask
+from stoker.store.postgres.errands import told_of
+from stoker.store.postgres.line import TEXT, WHOLE, Question, ask
 from stoker.store.postgres.look import Looker
 from stoker.store.postgres.marks import Marks
 from stoker.store.postgres.pool import Pool
@@ -35,6 +37,7 @@ from stoker.store.postgres.rows import Row
 from stoker.store.postgres.schema import migrate, named, version, within
 from stoker.store.postgres.texts import written
 from stoker.store.rings import rings_of
+from stoker.store.standing import may_start_at_once
 
 T = TypeVar("T")
 
@@ -60,7 +63,6 @@ class PostgresStore:
         self.now: Clock = self._clock
         self._pool = Pool(self._connect, connections)
         self._marks = Marks()
-        self._committer = Committer(self.address.schema, self._marks, self._clock)
         self._sql = named(self.address.schema, "look.sql")
         self._commits = 0
         self._seen = 0
@@ -70,6 +72,7 @@ class PostgresStore:
             self._notify,
             self._queues_with_news,
         )
+        self._committer = Committer(self.address.schema, self._marks, self._clock, self.bell)
         try:
             self.migrated = self._use(lambda connection: migrate(connection, self.address))
             self._use(self._hear_clock)
@@ -118,13 +121,26 @@ class PostgresStore:
         return Answer(outcome.receipts, outcome.grants)
 
     def _place(self, job: Job) -> Answer:
-        """One new job and nothing else, which is what most callers bring."""
-        message = self.bell.message_along(job.queue)
-        then = None if message is None else self._notice(message)
-        given = self._use(lambda connection: self._committer.place(connection, job, then))
-        self.bell.ring((job.queue,), told=message is not None)
+        """One new job and nothing else, which is what most callers bring; it may start at once, if
+        somebody stands in wait who can be told right behind it."""
+        ring, then, mark = self.bell.message_along(job.queue), None, None
+        if ring is not None:
+            if may_start_at_once(job, self.now()):
+                mark = random.getrandbits(62)
+            then = self._announcement(ring, job, mark)
+        given, started = self._use(
+            lambda connection: self._committer.place(connection, job, then, mark)
+        )
+        if not started:
+            self.bell.ring((job.queue,), told=then is not None)
         self._fold_at_times()
         return Answer([Receipt(ids=(given,))])
+
+    def _announcement(self, ring: str, job: Job, mark: int | None) -> Question:
+        texts = (channel_of(self.address.schema), ring, written(job.queue))
+        errand = (None, None) if mark is None else (mark.to_bytes(8, "big"), told_of(job))
+        facts = (*(text.encode() for text in texts), *errand)
+        return Question(self._sql["announce"].encode(), facts, (TEXT, TEXT, TEXT, WHOLE, TEXT))
 
     def adopt(self, jobs: Sequence[Job]) -> None:
         self._use(lambda connection: adopt_all(connection, self.address.schema, jobs))

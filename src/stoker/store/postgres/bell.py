@@ -20,7 +20,9 @@ from stoker.store.bell import LocalBell, LocalListener
 from stoker.store.forks import heed_forks
 from stoker.store.postgres.driver import Connection
 from stoker.store.postgres.ear import Ear
+from stoker.store.postgres.errands import read_errand
 from stoker.store.postgres.herald import Herald
+from stoker.store.rings import errand_ring
 
 _LONGEST = 7000
 _SHORT = 1000
@@ -44,9 +46,10 @@ class NotifyBell:
         self._send = send
         self._look = look
         self._herald = Herald(self._tell)
+        self._channel = channel
         self._ear = Ear(
             connect,
-            channel,
+            lambda: (self._channel, self._errands),
             ask_for_trial=self._ask_for_trial,
             hear=self._hear,
             look=self._look_around,
@@ -58,6 +61,8 @@ class NotifyBell:
         self._local = LocalBell()
         self._name = f"{os.getpid()}-{secrets.token_hex(6)}"
         self._trial = ""
+        # What comes there is for us alone: nobody listens to a channel of which he does not know.
+        self._errands = f"stoker_{secrets.token_hex(16)}"
 
     def comes_through(self) -> bool:
         """Do rings of other processes come through? It may take seconds to know."""
@@ -71,6 +76,12 @@ class NotifyBell:
         self._local.ring(rung)
         if not told:
             self._herald.announce(rung)
+
+    @property
+    def errands(self) -> str | None:
+        """The channel on which this process hears of jobs that were started for its workers; None
+        if nothing is heard, as far as is known."""
+        return self._errands if self._ear.hears else None
 
     def message_along(self, name: str) -> str | None:
         """What the others are to be told right behind a commit, so that it needs no round trip of
@@ -97,8 +108,11 @@ class NotifyBell:
         self._trial = secrets.token_hex(8)
         self._send(message(_TRIAL, [self._trial]))
 
-    def _hear(self, said: str) -> bool:
+    def _hear(self, channel: str, said: str) -> bool:
         """Pass on what others have rung. Was it the trial?"""
+        if channel == self._errands:
+            self._take_errand(said)
+            return False
         try:
             sender, *names = msgspec.json.decode(said, type=list[str])
         except (msgspec.MsgspecError, ValueError):
@@ -108,6 +122,14 @@ class NotifyBell:
         if sender != self._name:
             self._local.ring(names)
         return False
+
+    def _take_errand(self, said: str) -> None:
+        errand = read_errand(said)
+        job = errand.started()
+        if job is None:
+            self._local.ring({errand_ring(errand.session)})
+        else:
+            self._local.bring(job)
 
     def _look_around(self) -> None:
         self._local.ring(set(self._look()))

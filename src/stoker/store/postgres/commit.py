@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, TypeVar
@@ -16,7 +16,9 @@ from typing import Any, TypeVar
 from stoker.kernel.change import Change
 from stoker.kernel.job import QUEUED, Job
 from stoker.store import OK, Claim, Receipt
-from stoker.store.postgres.claim import Asking, Verdict
+from stoker.store.postgres.arrays import Texts
+from stoker.store.postgres.bell import NotifyBell
+from stoker.store.postgres.claim import Asking, Verdict, mark_arrays
 from stoker.store.postgres.clock import Timepiece
 from stoker.store.postgres.driver import (
     RETRIED,
@@ -64,18 +66,23 @@ class Outcome:
 class Committer:
     """Carries batches to the server, over whatever connection it is given."""
 
-    def __init__(self, schema: str, marks: Marks, clock: Timepiece) -> None:
+    def __init__(self, schema: str, marks: Marks, clock: Timepiece, bell: NotifyBell) -> None:
         self._schema = schema
+        self._bell = bell
         self._sql = named(schema, "commit.sql")
         self._place_one = Standing(self._sql["place_one"], LONE_KINDS)
         self._marks = marks
         self._clock = clock
         self.ways = Ways()
+        self._stand: set[int] = set()
+        """Sessions that may have a claim standing."""
 
     def commit(
         self, connection: Connection, changes: Sequence[Change], claims: Sequence[Claim]
     ) -> Outcome:
         """Commit the changes, then serve the claims."""
+        if any(not claim.limit for claim in claims):
+            return self._without_claims(connection, changes, claims)
         plan = Plan(changes)
         walks = any(self.ways.need_a_walk(claim.queues) for claim in claims)
         if plan.rest or walks or len(claims) > 1:
@@ -89,13 +96,26 @@ class Committer:
             outcome.grants = [again(lambda: self._apart(connection, claims[0]))]
         return outcome
 
-    def place(self, connection: Connection, job: Job, then: Question | None) -> int:
-        """Take in one new job, and tell its id; `then` goes along and comes after it."""
+    def _without_claims(
+        self, connection: Connection, changes: Sequence[Change], claims: Sequence[Claim]
+    ) -> Outcome:
+        """Whoever asks for nothing only takes back what stands, and it is alone in that."""
+        outcome = self.commit(connection, changes, ())
+        self._send(connection, [call for claim in claims for call in self._standing(claim)])
+        outcome.grants = [[] for _ in claims]
+        return outcome
+
+    def place(
+        self, connection: Connection, job: Job, then: Question | None, mark: int | None
+    ) -> tuple[int, bool]:
+        """Take in one new job, and tell its id, and whether it was started for somebody; `then`
+        goes along and comes after it."""
         self._marks.placed(job.queue, job.due_at)
-        facts = lone_facts(job)
+        facts = lone_facts(job, self._clock.given(), mark)
         with ShortWay():
             given = again(lambda: self._place_one.ask(connection, facts, then))
-        return int.from_bytes(given, "big")
+        number = int.from_bytes(given, "big", signed=True)
+        return abs(number), number < 0
 
     def _at_once(
         self, connection: Connection, plan: Plan, claims: Sequence[Claim]
@@ -104,12 +124,14 @@ class Committer:
         outcome = Outcome(len(plan.changes))
         asked = [Asking(claim, self._marks) for claim in claims]
         calls = [*self._calls(plan), *(self._call_of(each) for each in asked)]
+        calls += [call for claim in claims for call in self._standing(claim)]
         with ShortWay():
             with together(connection) if len(calls) > 1 else nullcontext():
                 cursors = self._send(connection, calls)
             answers = [cursor.fetchall() for cursor in cursors]
         self._hear(plan, answers, outcome)
-        verdicts = [each.verdict(rows) for each, rows in zip(asked, answers, strict=True)]
+        # Behind them come those of standing claims, which say nothing.
+        verdicts = [each.verdict(rows) for each, rows in zip(asked, answers, strict=False)]
         for each, verdict in zip(asked, verdicts, strict=True):
             self._learn(each.queues, verdict)
         outcome.grants = [verdict.jobs() for verdict in verdicts]
@@ -158,6 +180,21 @@ class Committer:
     def _call_of(self, asked: Asking) -> _Call:
         by_lanes = self.ways.go_by_lanes(asked.queues)
         return ("claim_lanes" if by_lanes else "claim", asked.parameters(self._clock.given()))
+
+    def _standing(self, claim: Claim) -> Iterator[_Call]:
+        """Whoever claims stands no more, or again if it is willing to and that is no burden."""
+        holder, channel = claim.session, self._bell.errands
+        queues = list(dict.fromkeys(claim.queues))
+        marks = self._marks.known(queues)
+        is_light = bool(marks) or self._marks.can_be_done_without
+        if claim.stands and holder is not None and channel is not None and is_light:
+            self._stand.add(holder)
+            lease = (claim.token, holder, claim.visibility)
+            wish = [self._clock.given(), channel, Texts.of(queues), *lease]
+            yield "stand", [*wish, *mark_arrays(marks)]
+        elif holder in self._stand:
+            self._stand.discard(holder)
+            yield "stand_no_more", [holder]
 
     def _learn(self, queues: Sequence[str], verdict: Verdict) -> None:
         """Remember the moment, and how these queues are to be claimed from."""

@@ -6,7 +6,7 @@ import logging
 import select
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 
 from stoker.store.bell import Nudge
@@ -31,14 +31,14 @@ class Ear:
     def __init__(
         self,
         connect: Callable[[], Connection] | None,
-        channel: str,
+        channels: Callable[[], Iterable[str]],
         *,
         ask_for_trial: Callable[[], None],
-        hear: Callable[[str], bool],
+        hear: Callable[[str, str], bool],
         look: Callable[[], None],
     ) -> None:
         self._connect = connect
-        self._channel = channel
+        self._channels = channels
         self._ask_for_trial = ask_for_trial
         self._hear = hear
         self._look = look
@@ -100,14 +100,15 @@ class Ear:
                 troubles += 1
 
     def _listen(self, connection: Connection) -> None:
-        connection.execute(f'LISTEN "{self._channel}"')
+        for channel in self._channels():
+            connection.execute(f'LISTEN "{channel}"')
         self._listening.set()
         self._ask_for_trial()
         patience = time.monotonic() + _TRIAL_SECONDS
         while not self._over:
             self._wait(connection, None if self.hears else _LOOK_SECONDS)
-            for said in heard(connection):
-                self.hears |= self._hear(said)
+            for channel, said in heard(connection):
+                self.hears |= self._hear(channel, said)
             if self.hears or time.monotonic() >= patience:
                 self.tried.set()
             if not self.hears and self.tried.is_set():

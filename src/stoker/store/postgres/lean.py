@@ -39,7 +39,7 @@ _ALIKE = [number for number, field in enumerate(_FIELDS) if field not in OWN_FAC
 
 LONE_KINDS = (
     *(TEXT, TEXT, BYTES, SMALL, WHOLE, WHOLE, TEXT, WHOLE, FLAG, FLAG),
-    *(WHOLE, WHOLE, WHOLE, TEXT, TEXT),
+    *(WHOLE, WHOLE, WHOLE, TEXT, TEXT, WHOLE, WHOLE),
 )
 """What the server calls the types of the parameters of `place_one`."""
 _whole = struct.Struct(">q").pack
@@ -199,8 +199,8 @@ def _copies(copies: Copies) -> Arrivals | None:
     return Arrivals([*touched, *columns], {job.queue: job.due_at})
 
 
-def lone_facts(job: Job) -> list[bytes | None]:
-    """The parameters of the routine `place_one`."""
+def lone_facts(job: Job, given: int | None, mark: int | None) -> list[bytes | None]:
+    """The parameters of the routine `place_one`. With a mark the job may start at once."""
     text, timeout, stays, repeats = terms_of(job.policy)
     return [
         _written(job.queue),
@@ -218,6 +218,8 @@ def lone_facts(job: Job) -> list[bytes | None]:
         _whole(job.weight),
         _written(job.key),
         _written(job.meta),
+        None if given is None else _whole(given),
+        None if mark is None else _whole(mark),
     ]
 
 

@@ -99,13 +99,13 @@ class Standing:
         self._knowing.add(connection)
 
 
-def heard(connection: Connection) -> list[str]:
-    """What was rung since the last time on a channel that the connection listens to."""
+def heard(connection: Connection) -> list[tuple[str, str]]:
+    """What was rung since the last time on the channels that the connection listens to."""
     line = connection.pgconn
     line.consume_input()
     said = []
     while (notice := line.notifies()) is not None:
-        said.append(notice.extra.decode())
+        said.append((notice.relname.decode(), notice.extra.decode()))
     return said
 
 

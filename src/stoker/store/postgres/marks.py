@@ -12,6 +12,7 @@ second. Commits take a while, so what fell due within the last second is always 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -47,6 +48,7 @@ class Marks:
         self._places: dict[tuple[str, bool], dict[int, Place]] = {}
         self._looked_at = 0.0
         self._cost = 0.0
+        self._costs = deque([0.0], maxlen=5)
         self._scarce = True
 
     def known(self, queues: Iterable[str]) -> list[Mark]:
@@ -57,6 +59,11 @@ class Marks:
             for past_lanes in (False, True)
             for bucket, place in list(self._places.get((queue, past_lanes), {}).items())
         ]
+
+    @property
+    def can_be_done_without(self) -> bool:
+        """Does a look at the whole cost next to nothing? One alone may have had to wait."""
+        return min(self._costs) < _CHEAP
 
     def for_claim(self, queues: Iterable[str]) -> list[Mark]:
         """The marks to claim by; none if it is time to look at the whole.
@@ -76,6 +83,7 @@ class Marks:
         if whole:
             self._looked_at = time.monotonic()
             self._cost = self._looked_at - began
+            self._costs.append(self._cost)
 
     def move(
         self,

@@ -14,7 +14,7 @@ PACKAGE = "stoker.store.postgres.sql"
 
 # In this order: the later ones use the earlier. They are made anew whenever a step was taken.
 _ROUTINES = (
-    *("common", "place", "settle", "claim"),
+    *("common", "place", "settle", "claim", "standing"),
     *("lanes", "traces", "lanewise", "books", "watch", "within"),
 )
 _SQL = statements(PACKAGE, "schema.sql")

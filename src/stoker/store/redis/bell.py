@@ -18,11 +18,14 @@ import msgspec
 from redis import exceptions as trouble
 
 from stoker.errors import StoreError
+from stoker.kernel.job import Job
 from stoker.store.bell import Nudge
+from stoker.store.redis import layout
 from stoker.store.redis.connection import Line, connect, packed
 from stoker.store.redis.partition import Partition
 from stoker.store.redis.topology import Address
 from stoker.store.redis.wire import Wire
+from stoker.store.rings import errand_ring
 
 _NAMES = msgspec.msgpack.Decoder(list[str])
 _AGAIN_AFTER = 1.0
@@ -42,6 +45,7 @@ class _Ear:
         self._line = line
         self._on_ring = on_ring
         self._heard: set[str] = set()
+        self._brought: list[Job] = []
         self._missing = len(parts)
         self._numbers = {_channel(part).encode(): part.number for part in parts}
         for part in parts:
@@ -53,22 +57,32 @@ class _Ear:
     def fileno(self) -> int:
         return self._line.fileno()
 
-    def heard(self) -> set[str]:
-        """What came since the last time."""
+    def heard(self) -> tuple[set[str], list[Job]]:
+        """What came since the last time, and the jobs that came along."""
         for said in self._line.heard():
             self._take(*said)
         heard, self._heard = self._heard, set()
-        return heard
+        brought, self._brought = self._brought, []
+        return heard, brought
 
     def _take(self, kind: bytes, channel: bytes, said: Any) -> None:
         if kind == b"smessage":
-            self._heard.update(_NAMES.decode(said))
+            if said.startswith(layout.ERRAND):
+                self._take_errand(self._numbers[channel], said)
+            else:
+                self._heard.update(_NAMES.decode(said))
             if self._on_ring is not None:
                 self._on_ring(self._numbers[channel])
         elif kind == b"ssubscribe":
             self._missing -= 1
         else:
             raise trouble.ConnectionError("the slot of the channel has moved")
+
+    def _take_errand(self, partition: int, said: bytes) -> None:
+        session, job = layout.errand_in(said, layout.JobReader(partition))
+        self._heard.add(errand_ring(session))
+        if job is not None:
+            self._brought.append(job)
 
     def close(self) -> None:
         self._line.disconnect()
@@ -85,11 +99,13 @@ class RedisListener:
         self._on_ring = on_ring
         self._nudge = Nudge()
         self._ears: dict[int, _Ear] = {}
+        self._brought: list[Job] = []
         self._deaf = True
         self._next_try = 0.0
         self._listen()
 
     def wait(self, timeout: float) -> set[str]:
+        self._brought = []
         if self._deaf:
             if self._listen():
                 return self._missed()
@@ -104,11 +120,16 @@ class RedisListener:
 
     def _heard_by(self, ear: _Ear) -> set[str]:
         try:
-            return ear.heard()
+            heard, brought = ear.heard()
+            self._brought += brought
+            return heard
         except trouble.RedisError:
             self._hang_up()
             self._next_try = 0.0
             return set()
+
+    def brought(self) -> list[Job]:
+        return self._brought
 
     def _missed(self) -> set[str]:
         """Whatever may have been rung for while nobody listened."""

@@ -24,17 +24,18 @@ from stoker.store.lone import lone_job
 from stoker.store.redis import layout
 from stoker.store.redis.clock import ServerClock
 from stoker.store.redis.connection import Argument, Prepared
-from stoker.store.redis.library import library
 from stoker.store.redis.look import PAGE, Looker
 from stoker.store.redis.options import Ack
 from stoker.store.redis.stand import hexadecimal, place
 from stoker.store.redis.steps import Steps, claim_told
 from stoker.store.redis.wire import Wire
 from stoker.store.seal import check_seal
+from stoker.store.standing import may_start_at_once
 from stoker.store.twins import names_held
 
 _ENCODE = msgspec.msgpack.Encoder().encode
 _WHO = struct.Struct(">16sQQ")
+_NOT_NOW = b"-"
 
 
 class _Caller:
@@ -56,7 +57,7 @@ class Partition(Looker):
         self._clock = clock
         self._callers: deque[_Caller] = deque()
         self._highest = 0
-        self._placement = Prepared("FCALL", library().function("place"), "1", self.tag)
+        self._placement = Prepared("FCALL", wire.function("place"), "1", self.tag)
 
     def call(self, name: str, *args: Argument, ack: Ack = Ack.MEMORY) -> list[Any]:
         """Call a function here; returns its answer without the moment it begins with."""
@@ -102,6 +103,7 @@ class Partition(Looker):
             return None
         wire, caller = self._wire, self._borrowed_caller()
         who = _WHO.pack(caller.name.encode(), caller.serial, self._highest) + place(job)
+        who += self._clock.argument if may_start_at_once(job, self._clock()) else _NOT_NOW
         told = self._placement(who, job.queue.encode(), layout.head(job) + job.payload)
         number = wire.tell(self.slot, told, wire.ack)
         self._callers.append(caller)

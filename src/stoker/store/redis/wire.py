@@ -60,7 +60,12 @@ class Wire:
 
     def call(self, slot: int, tag: str, name: str, *args: Argument, ack: Ack = Ack.MEMORY) -> Any:
         """Call a function on the partition with this tag."""
-        return self.tell(slot, packed("FCALL", library().function(name), 1, tag, *args), ack)
+        return self.tell(slot, packed("FCALL", self.function(name), 1, tag, *args), ack)
+
+    @staticmethod
+    def function(name: str) -> str:
+        """The name by which the server knows a function."""
+        return library().function(name)
 
     def command(self, slot: int, *command: Argument, ack: Ack = Ack.MEMORY) -> Any:
         """Send a command to where a slot is served, until it is answered or patience ends."""

@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from stoker.kernel.change import Change, Note
 from stoker.kernel.job import Job
 from stoker.store import Answer, Beat, Claim, Query, QueueView, Receipt, Session
@@ -37,8 +39,10 @@ from stoker.store.sqlite.look import SQL, Looker
 from stoker.store.sqlite.policies import Policies
 from stoker.store.sqlite.queue_book import SettingsReader
 from stoker.store.sqlite.reader import JobReader
+from stoker.store.sqlite.standing import errand_of, leave_standing, stand_no_more
 from stoker.store.sqlite.transaction import Transaction
 from stoker.store.sqlite.within import write_within
+from stoker.store.standing import newcomer_of
 
 T = TypeVar("T")
 
@@ -131,7 +135,13 @@ class SqliteStore:
     # -- writing ---------------------------------------------------------------------------
 
     def transact(self, changes: Sequence[Change], claims: Sequence[Claim] = ()) -> Answer:
-        receipts, grants, eased = self._write(partial(self._carry_out, changes, claims))
+        newcomer = newcomer_of(changes, claims, self.now())
+        receipts, grants, eased, errand = self._write(
+            partial(self._carry_out, changes, claims, newcomer)
+        )
+        if errand is not None:
+            self.bell.bring(errand)
+            return Answer([Receipt(ids=(errand.id,))])
         done = [c for c, receipt in zip(changes, receipts, strict=True) if receipt.ok]
         rung = rings_of(done) | eased
         if rung:
@@ -139,17 +149,26 @@ class SqliteStore:
         return Answer(receipts, grants)
 
     def _carry_out(
-        self, changes: Sequence[Change], claims: Sequence[Claim], connection: Connection
-    ) -> tuple[list[Receipt], list[list[Job] | None], set[str]]:
+        self,
+        changes: Sequence[Change],
+        claims: Sequence[Claim],
+        newcomer: Job | None,
+        connection: Connection,
+    ) -> tuple[list[Receipt], list[list[Job] | None], set[str], Job | None]:
         with self._transaction(connection) as tx:
             seal = connection.execute(SQL["seal"], (SEAL,)).get
             if seal is not None:
                 check_seal(seal, changes)
+            errand = None if newcomer is None else errand_of(tx, newcomer)
+            if errand is not None:
+                (receipt,) = commit_all(tx, [Change(inserts=(errand,))])
+                return [receipt], [], set(), replace(errand, id=receipt.ids[0])
             receipts = commit_all(tx, changes)
             tx.books.lanes.settle()
             eased = set(tx.books.eased)
             grants = serve_all(tx, claims) if seal is None else [[] for _ in claims]
-        return receipts, grants, eased
+            leave_standing(tx, claims, grants)
+        return receipts, grants, eased, None
 
     def adopt(self, jobs: Sequence[Job]) -> None:
         def take_in(connection: Connection) -> None:
@@ -231,7 +250,11 @@ class SqliteStore:
         return Beat(alive=True, cancelled=cancelled, troubled=watch and self.troubled())
 
     def retire(self, session: int) -> None:
-        self._write(lambda connection: connection.execute(SQL["retire"], (session,)))
+        def end(connection: Connection) -> None:
+            connection.execute(SQL["retire"], (session,))
+            stand_no_more(connection, session)
+
+        self._write(end)
 
     def hold(self, name: str, owner: str, ttl: int) -> bool:
         def take(connection: Connection) -> bool:

@@ -19,12 +19,26 @@ from pathlib import Path
 
 import msgspec
 
+from stoker.errors import StokerError
+from stoker.kernel.job import Job
 from stoker.store.bell import Nudge
+from stoker.store.rings import errand_ring
 
 _LONGEST = 60_000
 _SUFFIX = ".ear"
 _TICK_NS = 100_000_000
 _DESCRIPTORS = Path("/proc/self/fd")
+
+
+class _Ring(msgspec.Struct, array_like=True, omit_defaults=True):
+    """One message."""
+
+    names: list[str]
+    job: Job | None = None
+
+
+_ENCODE = msgspec.msgpack.Encoder().encode
+_DECODE = msgspec.msgpack.Decoder(_Ring).decode
 
 
 class SocketListener:
@@ -37,12 +51,14 @@ class SocketListener:
         self._socket.setblocking(False)
         with _inside(folder) as address:
             self._socket.bind(address + self._name)
+        self._brought: list[Job] = []
         self._nudge = Nudge()
         self._news = select.poll()
         self._news.register(self._socket, select.POLLIN)
         self._news.register(self._nudge, select.POLLIN)
 
     def wait(self, timeout: float) -> set[str]:
+        self._brought.clear()
         heard: set[str] = set()
         milliseconds = math.ceil(max(timeout, 0.0) * 1000)
         while sources := self._news.poll(milliseconds):
@@ -50,9 +66,15 @@ class SocketListener:
                 if source == self._nudge.fileno():
                     self._nudge.take_back()
                 else:
-                    heard.update(_names(self._socket.recv(_LONGEST)))
+                    ring = _heard(self._socket.recv(_LONGEST))
+                    heard.update(ring.names)
+                    if ring.job is not None:
+                        self._brought.append(ring.job)
             milliseconds = 0
         return heard
+
+    def brought(self) -> list[Job]:
+        return list(self._brought)
 
     def interrupt(self) -> None:
         self._nudge.push()
@@ -74,6 +96,9 @@ class DeafListener:
         self._interrupted.wait(max(timeout, 0.0))
         self._interrupted.clear()
         return set()
+
+    def brought(self) -> list[Job]:
+        return []
 
     def interrupt(self) -> None:
         self._interrupted.set()
@@ -108,6 +133,14 @@ class SocketBell:
             ears = self._ears()
             for message in _messages(list(names)) if ears else ():
                 self._send(ears, message)
+
+    def bring(self, errand: Job) -> None:
+        """Ring for whom a job was started, and send it along if it is not too long for that."""
+        assert errand.session is not None
+        names = [errand_ring(errand.session)]
+        message = _ENCODE(_Ring(names, errand))
+        with contextlib.suppress(OSError):
+            self._send(self._ears(), message if len(message) <= _LONGEST else _ENCODE(_Ring(names)))
 
     def _ears(self) -> list[str]:
         """The listeners, read again only when one came or went."""
@@ -146,7 +179,7 @@ class SocketBell:
 
 def _messages(names: list[str]) -> Iterator[bytes]:
     """As few as will do. Whoever waits for a name that fits into none still has its poll."""
-    message = msgspec.json.encode(names)
+    message = _ENCODE(_Ring(names))
     if len(message) <= _LONGEST:
         yield message
     elif len(names) > 1:
@@ -155,11 +188,11 @@ def _messages(names: list[str]) -> Iterator[bytes]:
         yield from _messages(names[middle:])
 
 
-def _names(message: bytes) -> list[str]:
+def _heard(message: bytes) -> _Ring:
     try:
-        return msgspec.json.decode(message, type=list[str])
-    except msgspec.MsgspecError:
-        return []  # not from a ringer of ours
+        return _DECODE(message)
+    except (msgspec.MsgspecError, StokerError):
+        return _Ring([])  # not from a ringer of ours
 
 
 @contextlib.contextmanager

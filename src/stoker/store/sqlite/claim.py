@@ -47,6 +47,8 @@ def serve_all(tx: Transaction, requests: Sequence[Claim]) -> list[list[Job] | No
 def _serve_run(tx: Transaction, requests: list[Claim]) -> list[list[Job] | None]:
     alive = _alive(tx, requests)
     wanted = sum(request.limit for request in requests if request.session in alive)
+    if not wanted:
+        return [[] if request.session in alive else None for request in requests]
     known = (tx.books.known(name) for name in dict.fromkeys(requests[0].queues))
     entrances = Entrances(tx, [book for book in known if book is not None], wanted)
     rows = entrances.chosen()

@@ -228,6 +228,26 @@ CREATE TABLE stoker.session (
     retired_at bigint
 ) WITH (fillfactor = 50);
 
+-- Claims that found nothing and may be served by whoever brings a job: on which channel their worker
+-- is told, and the marks by which the queue was searched. When one was served: by which call, with
+-- which job and when, until the worker was told. A crash may take them: they are hints.
+CREATE UNLOGGED TABLE stoker.standing (
+    queue      text COLLATE "C" NOT NULL,
+    session    bigint NOT NULL,
+    token      bigint NOT NULL,
+    visibility bigint,
+    since      bigint NOT NULL,
+    channel    text   NOT NULL,
+    buckets    bigint[] NOT NULL,
+    dues       bigint[] NOT NULL,
+    seconds    bigint[] NOT NULL,
+    jobs       bigint[] NOT NULL,
+    served     bigint,
+    job        bigint,
+    started_at bigint,
+    PRIMARY KEY (queue, session)
+) WITH (fillfactor = 50);
+
 CREATE TABLE stoker.lock (
     name  text COLLATE "C" PRIMARY KEY,
     owner text   NOT NULL,
@@ -246,6 +266,7 @@ ALTER TABLE stoker.delta SET (autovacuum_vacuum_threshold = 1000, autovacuum_vac
 ALTER TABLE stoker.head SET (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 ALTER TABLE stoker.news SET (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 ALTER TABLE stoker.room SET (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
+ALTER TABLE stoker.standing SET (autovacuum_vacuum_threshold = 500);
 ALTER TABLE stoker.turn SET (autovacuum_vacuum_threshold = 1000);
 ALTER TABLE stoker.flow SET (autovacuum_vacuum_threshold = 1000);
 

@@ -9,6 +9,9 @@ SELECT last_value FROM stoker.job_id
 -- name: notify
 SELECT pg_notify($1, $2)
 
+-- name: announce
+SELECT stoker.announce($1, $2, $3, $4, $5)
+
 -- name: get
 -- COLUMNS
 FROM stoker.job WHERE id = ANY ($1)
@@ -80,7 +83,10 @@ SELECT now, ARRAY(SELECT id FROM stoker.job
 FROM beaten
 
 -- name: retire
-UPDATE stoker.session SET retired_at = stoker.moment($2) WHERE id = $1 AND retired_at IS NULL
+WITH over AS (
+    UPDATE stoker.session SET retired_at = stoker.moment($2) WHERE id = $1 AND retired_at IS NULL
+)
+SELECT stoker.stand_no_more($1)
 
 -- name: hold
 -- Whoever only finds that it is somebody else's turn has written nothing.

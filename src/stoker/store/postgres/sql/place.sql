@@ -57,15 +57,20 @@ END $$;
 
 -- The same for one job, of which every fact is given: most calls bring no more, and a row costs half
 -- of what arrays do. Gives its id.
+--
+-- If there is a mark the job may start at once, for whoever stands in wait for it: then its id comes
+-- with a minus sign.
 CREATE OR REPLACE FUNCTION stoker.place_one(
     line text, task text, body bytea, form smallint, rank bigint, due bigint, terms text,
     time_limit bigint, stay boolean, repeat boolean, created bigint, scheduled bigint,
-    units bigint, party text, remark text
+    units bigint, party text, remark text, given bigint, mark bigint
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
 DECLARE
     fresh bigint;
+    now bigint;
+    wish stoker.standing;
 BEGIN
     PERFORM stoker.heed_seal(), stoker.heed_one(line);
     IF EXISTS (SELECT FROM stoker.note WHERE key = 'stoker:seal')
@@ -77,6 +82,20 @@ BEGIN
             ARRAY[remark]))[1];
     END IF;
     fresh := nextval('stoker.job_id');
+    IF mark IS NOT NULL AND EXISTS (SELECT FROM stoker.standing WHERE queue = line) THEN
+        now := stoker.moment(given);
+        wish := stoker.serve_standing(line, now, mark, fresh);
+    END IF;
+    IF wish.session IS NOT NULL THEN
+        INSERT INTO stoker.job (id, queue, bucket, second, due_at, name, payload, format, policy,
+            timeout, stays, repeats, created_at, scheduled_at, weight, key, meta,
+            state, token, session, until, started_at, attempt, revision)
+        VALUES (fresh, line, rank, 0, due, task, body, form, terms, time_limit, stay, repeat, created,
+            scheduled, units, party, remark,
+            1, wish.token, wish.session, least(now + time_limit, now + wish.visibility), now, 1, 1);
+        INSERT INTO stoker.delta (queue, running, used) VALUES (line, 1, units);
+        RETURN -fresh;
+    END IF;
     INSERT INTO stoker.job (id, queue, bucket, second, due_at, name, payload, format, policy,
         timeout, stays, repeats, created_at, scheduled_at, weight, key, meta)
     VALUES (fresh, line, rank, 0, due, task, body, form, terms, time_limit, stay, repeat, created,

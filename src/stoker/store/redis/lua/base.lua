@@ -45,15 +45,19 @@ local function come_to(keys)
   call, T, lengths, sortables, numbers_of, wholes = redis.call, keys[1], {}, {}, {}, {}
 end
 
-local function begin(keys, args)
-  come_to(keys)
-  if args[1] == '' then
+local function go_by(given)
+  if given == '' then
     local time = call('TIME')
     NOW = time[1] * 1000000 + time[2]
   else
-    NOW = tonumber(args[1])
+    NOW = tonumber(given)
   end
   NOW8 = sortable(NOW)
+end
+
+local function begin(keys, args)
+  come_to(keys)
+  go_by(args[1])
 end
 
 -- A whole number as text.

@@ -4,7 +4,8 @@
 -- c capacity, k capacity of a key, x exceptions by key, y rules (see below), a (1: it is limited,
 -- and its jobs live in another partition), 0 to 5 jobs by state, u units in use, n queued jobs that
 -- have a lane, b the rank of all that ever had one since there were none (* if it is not the same),
--- t the number of the key whose turn was last, w when a rate opens that refused some.
+-- t the number of the key whose turn was last, w when a rate opens that refused some, e who stands in
+-- wait for a job (standing.lua).
 -- T:u:<queue> has the units in use by key if those are limited, T:v:<queue> those by task, of tasks
 -- with a limit.
 -- T:i:<queue> names the queues within this one, with the units each has in use. T:queues names all
@@ -16,6 +17,7 @@
 
 local PAGE = {
   's', 'o', 'p', 'c', 'k', 'x', 'u', 'n', '0', '1', '2', '3', '4', '5', 'a', 'y', 't', 'w', 'b',
+  'e',
 }
 local NONE = {}
 local MIXED = '*'
@@ -58,7 +60,7 @@ local function read_page(queue)
     capacity = tonumber(facts[4] or ''), key_capacity = tonumber(facts[5] or ''),
     keys = facts[6] and decode(facts[6]) or NONE,
     used = tonumber(facts[7] or '0'), laned = tonumber(facts[8] or '0'),
-    away = facts[15] == '1',
+    away = facts[15] == '1', stander = facts[20],
     clock = tonumber(facts[17] or '0'), opening = tonumber(facts[18] or '0'),
     joins = {}, lane_joins = {}, lanes = {}, opened = {}, roused = {}, served = {},
     in_use = {u = {}, v = {}}, moved = {u = {}, v = {}},

@@ -166,7 +166,7 @@ local function lease(claim, holders, number, life, head)
 end
 
 -- Jobs without anything of their own start alike: their life is the one that was written first.
-local function start(claim, taken)
+function start(claim, taken)
   local numbers, read, write = taken.numbers, fetch, put
   if not is_sorted(numbers) then
     read, write = fetch_scattered, put_scattered
@@ -265,7 +265,8 @@ local function leave_lines(lines)
   end
 end
 
--- claim: queues, limit, token, session or NOBODY, session in hexadecimal or '', visibility or nil.
+-- claim: queues, limit, token, session or NOBODY, session in hexadecimal or '', visibility or nil,
+-- whether it stands (standing.lua).
 -- Returns false for a dead session, or numbers, the first life, bodies, and lives that differ.
 function serve(claim)
   if claim[5] ~= '' and not is_alive(claim[5]) then

@@ -3,15 +3,15 @@
 --
 -- The job has a weight, no name of its own and no parent, and does not repeat. args: who and where,
 -- queue, body. The first is 16 bytes for the slot of the caller, eight each for the serial number of
--- its call and the highest number it has seen given out, and the job's place. Returns the job's
--- number; 0 if something is said about the store or the queue that is not heeded here: then nothing
--- was done.
+-- its call and the highest number it has seen given out, 16 for the job's place, and the moment, or
+-- '-' if the job must not start at once. Returns the job's number; 0 if something is said about the
+-- store or the queue that is not heeded here: then nothing was done.
 
 local function place(keys, args)
   come_to(keys)
   local who, queue = args[1], args[2]
   local caller, serial, seen = sub(who, 1, 16), unpack_struct('>I8I8', who, 17)
-  local said = call('HMGET', T .. ':q:' .. queue, 's', 'o', 'k', 'x', 'a', 'y', '0')
+  local said = call('HMGET', T .. ':q:' .. queue, 's', 'o', 'k', 'x', 'a', 'y', '0', 'e')
   local is_plain = said[1] and not (said[3] or said[4] or said[5] or said[6])
   if not is_plain or seal_on() then
     local known, too_late = answered(caller, serial)
@@ -24,7 +24,14 @@ local function place(keys, args)
     take_numbers(-1, 0) -- it goes back
     return too_late or unpack_struct('>I6', known)
   end
-  local order, home = sub(who, 33) .. written, sub(written, 1, 5)
+  local given = sub(who, 49)
+  if said[8] and given ~= '-' then
+    go_by(given)
+    if start_at_once(said[8], queue, written, args[3]) then
+      return number
+    end
+  end
+  local order, home = sub(who, 33, 48) .. written, sub(written, 1, 5)
   call('HSET', shelf('j', home), written, args[3])
   call('ZADD', T .. ':b', '0', home)
   call('ZADD', T .. ':r:' .. queue, '0', said[2] == '1' and turned(order) or order)

@@ -82,7 +82,10 @@ local function transact(keys, args)
   end
   settle_lanes()
   for i, claim in ipairs(request[6]) do
-    grants[i] = seal and {'', '', {}, {}} or serve(claim)
+    grants[i] = (seal or claim[2] == 0) and {'', '', {}, {}} or serve(claim)
+    if claim[5] ~= '' then
+      leave_standing(claim, grants[i])
+    end
   end
   close_books()
   ring(rings)

@@ -173,6 +173,16 @@ CREATE TABLE session (
     expires_at INTEGER NOT NULL
 ) STRICT;
 
+-- Claims that found nothing and may be served by whoever brings a job.
+CREATE TABLE standing (
+    queue      TEXT    NOT NULL,
+    since      INTEGER NOT NULL,
+    session    INTEGER NOT NULL,
+    token      INTEGER NOT NULL,
+    visibility INTEGER,
+    PRIMARY KEY (queue, since, session)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE lock (
     name  TEXT PRIMARY KEY,
     owner TEXT NOT NULL,

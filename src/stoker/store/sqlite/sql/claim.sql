@@ -58,3 +58,15 @@ WITH given (job, token, session, until, now) AS (VALUES (?, ?, ?, ?, ?))
 UPDATE job SET state = 1, token = given.token, session = given.session, until = given.until,
     started_at = now, attempt = attempt + 1, revision = revision + 1, progress = 0.0, bare = 0
 FROM given WHERE id = given.job
+
+-- name: standing
+-- The last to come goes first: it is the most likely to be still there.
+SELECT token, session, visibility FROM standing JOIN session ON session.id = session
+WHERE queue = ?1 AND expires_at > ?2
+ORDER BY since DESC LIMIT 1
+
+-- name: stand
+INSERT INTO standing (queue, session, token, visibility, since) VALUES (?, ?, ?, ?, ?)
+
+-- name: stand_no_more
+DELETE FROM standing WHERE session = ?

@@ -1,0 +1,204 @@
+"""An idle worker leaves its claim standing: a job starts by the commit that brings it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker import JobHandle, State, Stoker, Task, Worker
+from stoker.kernel.job import Job
+from stoker.store import Claim
+from stoker.worker import ferry
+from tests.servers import postgres, valkey
+from tests.worker.conftest import Hire
+from tests.worker.waiting import LIMIT, until
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres", "redis"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "redis":
+        with valkey.prefix(valkey.default_server()) as prefix:
+            yield valkey.default_server().url(prefix)
+    elif request.param == "postgres":
+        with postgres.stores().schema() as url:
+            yield url
+    else:
+        yield {"memory": "memory:", "sqlite": f"sqlite:///{tmp_path}/jobs.db?sync=normal"}[
+            request.param
+        ]
+
+
+@pytest.fixture
+def app(url: str) -> Iterator[Stoker]:
+    app = Stoker(url)
+    yield app
+    app.close()
+
+
+@pytest.fixture
+def ran() -> list[int]:
+    """The numbers of the jobs that ran, as often as they did."""
+    return []
+
+
+@pytest.fixture
+def elsewhere(url: str, app: Stoker, ran: list[int]) -> Iterator[Task[..., Any]]:
+    """The worker's task as one who enqueues knows it, over a store of his own where that can be."""
+    app.task(name="work")(ran.append)
+    if url == "memory:":
+        yield app["work"]
+    else:
+        other = Stoker(url)
+        yield other.task(name="work")(ran.append)
+        other.close()
+
+
+def waits(worker: Worker) -> bool:
+    """Is the worker idle, and has it left its claim standing?"""
+    return worker._ferry._asleep and worker._ferry._standing is not None
+
+
+@pytest.fixture
+def warm(hire: Hire, elsewhere: Task[..., Any], ran: list[int]) -> Callable[..., Worker]:
+    """Hires a worker that has had a job before, and waits for the next."""
+
+    def warm(**settings: Any) -> Worker:
+        worker = hire(**settings)
+        before = len(ran)
+        elsewhere.enqueue(0).wait(timeout=LIMIT)
+        until(lambda: waits(worker) and len(ran) == before + 1)
+        time.sleep(0.06)  # PostgreSQL starts nothing at once in a flood of rings
+        ran.clear()
+        return worker
+
+    return warm
+
+
+@pytest.fixture
+def claims(app: Stoker, monkeypatch: pytest.MonkeyPatch) -> list[Claim]:
+    """What workers ask for."""
+    asked: list[Claim] = []
+    transact = app.desk.store.transact
+
+    def note(changes: Any, claims: Any = ()) -> Any:
+        asked.extend(claims)
+        return transact(changes, claims)
+
+    monkeypatch.setattr(app.desk.store, "transact", note)
+    return asked
+
+
+def test_a_lone_job_starts_without_being_claimed(
+    warm: Callable[..., Worker],
+    elsewhere: Task[..., Any],
+    ran: list[int],
+    claims: list[Claim],
+    no_poll: None,
+) -> None:
+    worker = warm()
+    claims.clear()
+    job = elsewhere.enqueue(7)
+    job.wait(timeout=LIMIT)
+    until(lambda: waits(worker))
+    assert ran == [7]
+    assert len(claims) == 1  # with the report, and for what comes next
+    assert (job.job.attempt, job.job.crashes) == (1, 0)
+
+
+def test_a_job_whose_ring_was_lost_is_found(
+    warm: Callable[..., Worker],
+    elsewhere: Task[..., Any],
+    ran: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker = warm()
+    monkeypatch.setattr(ferry, "_LONGEST_SLEEP", 0.05)
+    monkeypatch.setattr(ferry, "_STRAYS_SECONDS", 0.1)
+    monkeypatch.setattr(worker._ferry, "_take_errand", lambda _: None)
+    job = elsewhere.enqueue(7)
+    worker._ferry.wake()
+    job.wait(timeout=LIMIT)
+    assert (ran, job.job.attempt) == ([7], 1)
+
+
+def test_a_ring_that_comes_late_starts_nothing_twice(
+    warm: Callable[..., Worker],
+    elsewhere: Task[..., Any],
+    ran: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker = warm()
+    heard: list[Job] = []
+    take = worker._ferry._take_errand
+
+    def note(brought: list[Job]) -> None:
+        heard.extend(brought)
+        take(brought)
+
+    monkeypatch.setattr(worker._ferry, "_take_errand", note)
+    elsewhere.enqueue(7).wait(timeout=LIMIT)
+    until(lambda: waits(worker))
+    assert len(heard) == 1
+    worker._ferry._take_errand(heard)
+    elsewhere.enqueue(8).wait(timeout=LIMIT)
+    assert ran == [7, 8]
+
+
+def test_whoever_stops_is_not_waited_for(
+    warm: Callable[..., Worker], elsewhere: Task[..., Any], hire: Hire, ran: list[int]
+) -> None:
+    warm().stop()
+    job = elsewhere.enqueue(7)
+    assert _untouched(job)
+    hire()
+    job.wait(timeout=LIMIT)
+    assert (ran, job.job.attempt) == ([7], 1)
+
+
+def test_what_is_started_for_a_worker_that_takes_nothing_new_goes_back(
+    warm: Callable[..., Worker], elsewhere: Task[..., Any], ran: list[int]
+) -> None:
+    worker = warm()
+    worker._ferry.accepting = False
+    job = elsewhere.enqueue(7)
+    until(lambda: worker._ferry.finished == 2)
+    assert _untouched(job)
+    worker._ferry.accepting = True
+    worker._ferry.wake()
+    job.wait(timeout=LIMIT)
+    assert (ran, job.job.attempt) == ([7], 1)
+
+
+def _untouched(job: JobHandle[Any]) -> bool:
+    facts = job.job
+    return (facts.state, facts.attempt, facts.crashes) == (State.QUEUED, 0, 0)
+
+
+def test_many_who_enqueue_and_many_who_wait_do_each_job_once(
+    warm: Callable[..., Worker], elsewhere: Task[..., Any], hire: Hire, ran: list[int]
+) -> None:
+    warm(concurrency=1)
+    hire(concurrency=2)
+    hire(concurrency=3)
+    jobs: list[JobHandle[Any]] = []
+
+    def enqueue(first: int) -> None:
+        for number in range(first, first + 60):
+            jobs.append(elsewhere.enqueue(number))
+            time.sleep(0.002 * (number % 5))
+
+    people = [threading.Thread(target=enqueue, args=[1000 * place]) for place in range(3)]
+    for each in people:
+        each.start()
+    for each in people:
+        each.join()
+    for job in jobs:
+        job.wait(timeout=LIMIT)
+    assert Counter(ran) == Counter(first + n for first in (0, 1000, 2000) for n in range(60))
+    assert {(job.job.attempt, job.job.crashes) for job in jobs} == {(1, 0)}
