@@ -17,7 +17,7 @@ from stoker.store.open import open_store
 
 FATAL = "fatal"
 """The name of jobs whose first holder is killed."""
-TTL = 1_500_000
+TTL = 5_000_000
 _BEAT_SECONDS = 0.3
 _WORK_SECONDS = 0.02
 _NAP_SECONDS = 0.05

@@ -5,19 +5,14 @@ A mutant that survives means that the walk no longer looks where it should.
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from tests.mutants.killers import likeliest_first
+from tests.mutants.tree import one_file, run_broken
 
-ROOT = Path(__file__).parents[2]
-ENGINE = Path("stoker/store/sqlite")
 SEEDS, STEPS = 120, "200"
 
 
@@ -241,24 +236,11 @@ MUTANTS = {
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_walk_kills_the_mutant_in_which(name: str, tmp_path: Path) -> None:
     mutant = MUTANTS[name]
-    shutil.copytree(ROOT / "src", tmp_path / "src")
-    file = tmp_path / "src" / ENGINE / mutant.file
-    text = file.read_text()
-    assert text.count(mutant.sound) == 1, f"the mutant no longer fits {mutant.file}"
-    file.write_text(text.replace(mutant.sound, mutant.broken))
     seeds = map(str, likeliest_first("sqlite", name, range(SEEDS)))
     walk = ["tests.model.walk", "sqlite", ",".join(seeds), STEPS, mutant.lives]
     if mutant.killer is not None:
-        tests = f"tests/store/{mutant.killer}"
-        walk = ["pytest", "-x", "-q", "-o", "pythonpath=", "-k", "sqlite", tests]
-    path = os.pathsep.join((str(tmp_path / "src"), str(ROOT)))
-    run = subprocess.run(
-        [sys.executable, "-m", *walk],
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        walk = one_file(mutant.killer, "sqlite")
+    run = run_broken(tmp_path, f"sqlite/{mutant.file}", mutant.sound, mutant.broken, walk)
     assert run.returncode == 1, f"{name}: the mutant survived ({run.stdout}{run.stderr})"
     # It must be found out, not merely fall over.
     assert "AssertionError" in run.stdout or "StoreCorrupt" in run.stdout, run.stdout + run.stderr

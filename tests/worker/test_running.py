@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from stoker import Context, Job, JobHandle, State, Stoker, current, fixed
-from stoker.worker import ferry
+from stoker.worker import pace as pace_of_worker
 from tests.architecture.tree import PACKAGE
 from tests.worker.conftest import Hire
 from tests.worker.trouble import put_in_front_of
@@ -314,8 +314,8 @@ def test_a_worker_that_was_fast_takes_no_more_than_it_can_run_after_a_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr(ferry, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    pace = ferry._Pace()
+    monkeypatch.setattr(pace_of_worker, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    pace = pace_of_worker.Pace()
     for _ in range(100):
         now[0] += 0.04
         pace.count(40)

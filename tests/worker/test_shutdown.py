@@ -12,6 +12,7 @@ import pytest
 from stoker import JobHandle, State, Stoker, WaitTimeout, current
 from stoker.worker import ferry
 from stoker.worker.context import StopReason
+from stoker.worker.pace import Pace
 from tests.worker.conftest import Hire
 from tests.worker.trouble import put_in_front_of
 from tests.worker.waiting import LIMIT, Gate, until
@@ -127,8 +128,8 @@ def test_an_async_handler_that_will_not_end_does_not_hold_up_the_end(
 def test_jobs_that_have_not_begun_are_given_back_at_once(
     app: Stoker, hire: Hire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ferry._Pace, "ahead", lambda self: 5)
-    monkeypatch.setattr(ferry, "_AHEAD_SECONDS", LIMIT)
+    monkeypatch.setattr(Pace, "ahead", lambda self: 5)
+    monkeypatch.setattr(ferry, "AHEAD_SECONDS", LIMIT)
     gate = Gate()
     task = app.task(gate.pass_through)
     jobs = app.enqueue_many([task.call() for _ in range(6)])

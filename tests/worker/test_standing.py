@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -15,6 +17,7 @@ from stoker import JobHandle, State, Stoker, Task, Worker
 from stoker.kernel.job import Job
 from stoker.store import Claim
 from stoker.worker import ferry
+from tests.faults.nemesis import ROOT, environment
 from tests.servers import postgres, valkey
 from tests.worker.conftest import Hire
 from tests.worker.waiting import LIMIT, until
@@ -202,3 +205,23 @@ def test_many_who_enqueue_and_many_who_wait_do_each_job_once(
         job.wait(timeout=LIMIT)
     assert Counter(ran) == Counter(first + n for first in (0, 1000, 2000) for n in range(60))
     assert {(job.job.attempt, job.job.crashes) for job in jobs} == {(1, 0)}
+
+
+@pytest.mark.parametrize("url", ["sqlite", "postgres", "redis"], indirect=True)
+def test_nothing_is_started_for_a_worker_that_was_killed(
+    url: str, elsewhere: Task[..., Any]
+) -> None:
+    command = [sys.executable, "-m", "tests.worker.stander", url]
+    with subprocess.Popen(command, cwd=ROOT, env=environment()) as process:
+        try:
+            for _ in range(3):
+                elsewhere.enqueue(0).wait(timeout=LIMIT)
+                time.sleep(0.3)
+            served = elsewhere.enqueue(1)
+            assert served.state is not State.QUEUED  # so it stood
+            served.wait(timeout=LIMIT)
+            time.sleep(0.3)
+        finally:
+            process.kill()
+    job = elsewhere.enqueue(2)
+    assert _untouched(job)

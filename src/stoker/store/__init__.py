@@ -32,8 +32,9 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     token: int
     session: int | None = None
     visibility: int | None = None
-    stands: bool = False
-    """If there is nothing to be had, may whoever brings a job next serve it? See `standing`."""
+    stands: str | None = None
+    """Where its worker hears (`Listener.address`), if whoever brings a job is to serve it when
+    there is nothing to be had now. See `standing`."""
 
 
 class Receipt(msgspec.Struct, frozen=True, gc=False):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from stoker.kernel.job import Job
@@ -19,6 +19,10 @@ from stoker.store.rings import errand_ring
 
 class Listener(Protocol):
     """One waiter's ear. Rings that came since the last wait are never missed."""
+
+    @property
+    def address(self) -> str | None:
+        """Where jobs can be sent that were started for whoever listens here; None: nowhere."""
 
     def wait(self, timeout: float) -> set[str]:
         """Wait up to `timeout` seconds for rings; an empty set means none came."""
@@ -85,6 +89,10 @@ class LocalListener:
         self._lock = threading.Lock()
         self._news = threading.Condition(self._lock)
 
+    @property
+    def address(self) -> str | None:
+        return self._bell.address()
+
     def rouse(self, names: Iterable[str], errand: Job | None = None) -> None:
         with self._lock:
             self._rung.update(names)
@@ -115,7 +123,8 @@ class LocalListener:
 class LocalBell:
     """Rings within one process."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: Callable[[], str | None] = lambda: "") -> None:
+        self.address = address
         self._listeners: tuple[LocalListener, ...] = ()
         self._lock = threading.Lock()
 

@@ -224,7 +224,7 @@ class MemoryStore:
     def _leave_standing(self, claim: Claim, grant: list[Job] | None) -> None:
         if claim.session is not None:
             self._standing.pop(claim.session, None)
-            if claim.stands and grant == []:
+            if claim.stands is not None and grant == []:
                 self._standing[claim.session] = claim
 
     def _errand(self, changes: Sequence[Change], claims: Sequence[Claim]) -> Job | None:

@@ -33,6 +33,7 @@ from stoker.worker.context import Context
 from stoker.worker.crews import Assignment, Crew, all_taken
 from stoker.worker.doormen import KEPT_FOR, Lobby
 from stoker.worker.heart import Heart
+from stoker.worker.pace import AHEAD_SECONDS, Pace
 from stoker.worker.performing import PUT_OFF
 from stoker.worker.tasks import Definition, Tasks
 from stoker.worker.tender import Tender
@@ -41,9 +42,6 @@ logger = logging.getLogger("stoker.worker")
 
 _REPLACE = msgspec.structs.replace
 
-_AHEAD_SECONDS = 0.05
-_PACE_SECONDS = 0.002
-_MOST_AHEAD = 1000
 _MOST_IN_HAND = 2000
 _MOST_AT_ONCE = 1000
 _LONGEST_SLEEP = 5.0
@@ -99,7 +97,7 @@ class Ferry:
         self._due_at: int | None = 0
         """When the next job falls due, as far as was heard. A moment that is past says nothing."""
         self._stopping = False
-        self._pace = _Pace()
+        self._pace = Pace()
 
     # -- called from elsewhere -------------------------------------------------------------
 
@@ -124,7 +122,7 @@ class Ferry:
 
     def give_back(self) -> None:
         """Whatever has not begun goes back to its queue."""
-        self._pace = _Pace()
+        self._pace = Pace()
         for assignment in self._take_back():
             self.done(assignment, Released())
 
@@ -322,14 +320,15 @@ class Ferry:
         if not room and self._standing is None:
             return []
         claim = self._desk.dispatch.request(self._queues, max(room, 1), session=self._heart.session)
-        return [_REPLACE(claim, limit=room, stands=room > 0 and not self.in_hand)]
+        stands = self._ear.address if self._ear and room and not self.in_hand else None
+        return [_REPLACE(claim, limit=room, stands=stands)]
 
     def _note_standing(self, claim: Claim, grant: Sequence[Job] | None) -> None:
         if self._standing is not None:
             # It may have been served before, and the ring be on its way, or lost.
             self._strays_by = min(self._strays_by, time.monotonic() + _STRAYS_SECONDS)
             self._missed |= not self.accepting
-        self._standing = claim.token if claim.stands and grant == [] else None
+        self._standing = claim.token if claim.stands is not None and grant == [] else None
 
     def _refused(self, job: Job, outcome: Outcome, error: StokerError) -> None:
         given_up = isinstance(outcome, Failed) and isinstance(outcome.verdict, GiveUp)
@@ -403,7 +402,7 @@ class Ferry:
 
     def _sleep_seconds(self) -> float:
         if self._is_crowded():
-            return 2 * _AHEAD_SECONDS
+            return 2 * AHEAD_SECONDS
         kept = self.lobby.kept
         if not self._room(kept):
             return KEPT_FOR if kept else _LONGEST_SLEEP
@@ -425,30 +424,3 @@ class _Brought(NamedTuple):
 
     any: bool
     full: bool
-
-
-class _Pace:
-    """How fast jobs are done here, and hence how many to have at hand.
-
-    A faster pace is believed at once, a slower one bit by bit: too many jobs in hand are given
-    back when it turns out, too few keep the crews waiting.
-    """
-
-    def __init__(self) -> None:
-        self._rate = 0.0
-        self._since = time.monotonic()
-        self._counted = 0
-
-    def count(self, done: int) -> None:
-        self._counted += done
-        now = time.monotonic()
-        passed = now - self._since
-        if passed > _PACE_SECONDS:
-            rate = self._counted / passed
-            weight = 1.0 if rate > self._rate else passed / (passed + _AHEAD_SECONDS)
-            self._rate += (rate - self._rate) * weight
-            self._since, self._counted = now, 0
-
-    def ahead(self) -> int:
-        self.count(0)  # a pause slows it down
-        return min(_MOST_AHEAD, int(self._rate * _AHEAD_SECONDS))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -58,11 +58,21 @@ def granted(store: Store, claim: Claim) -> list[Job]:
     return list(grant)
 
 
-def stand(
-    store: Store, session: int = WORKER, token: int = TOKEN, queues: tuple[str, ...] = ("q",)
-) -> None:
-    """Leave a claim standing."""
-    assert granted(store, Claim(queues, 3, token, session, 5 * SECOND, stands=True)) == []
+class Stand(Protocol):
+    """Leaves a claim standing."""
+
+    def __call__(
+        self, session: int = WORKER, token: int = TOKEN, queues: tuple[str, ...] = ("q",)
+    ) -> None: ...
+
+
+@pytest.fixture
+def stand(store: Store, ear: Listener) -> Stand:
+    def stand(session: int = WORKER, token: int = TOKEN, queues: tuple[str, ...] = ("q",)) -> None:
+        claim = Claim(queues, 3, token, session, 5 * SECOND, stands=ear.address)
+        assert granted(store, claim) == []
+
+    return stand
 
 
 def bring(desk: Desk, queue: str = "q", **facts: Any) -> int:
@@ -78,9 +88,9 @@ def held(store: Store, session: int = WORKER) -> list[int]:
 
 
 def test_a_new_job_runs_for_whoever_stands_in_wait(
-    desk: Desk, store: Store, ear: Listener, clock: VirtualClock
+    desk: Desk, store: Store, stand: Stand, ear: Listener, clock: VirtualClock
 ) -> None:
-    stand(store)
+    stand()
     job_id = bring(desk, name="t", payload=b"\x00\xff", key="k", rank=3)
     job = store.get([job_id])[job_id]
     assert (job.state, job.session, job.token) == (State.RUNNING, WORKER, TOKEN)
@@ -93,11 +103,11 @@ def test_a_new_job_runs_for_whoever_stands_in_wait(
 
 
 def test_it_is_the_same_as_if_it_had_been_claimed(
-    desk: Desk, store: Store, clock: VirtualClock
+    desk: Desk, store: Store, stand: Stand, clock: VirtualClock
 ) -> None:
     put(desk, name="t", meta="{}", weight=500)
     (claimed,) = granted(store, Claim(("q",), 1, TOKEN + 1, WORKER, 5 * SECOND))
-    stand(store)
+    stand()
     started = bring(desk, name="t", meta="{}", weight=500)
     facts = store.get([claimed.id, started])
     differing = {
@@ -108,25 +118,27 @@ def test_it_is_the_same_as_if_it_had_been_claimed(
     assert differing == {"id", "token"}
 
 
-def test_only_one_job_is_started(desk: Desk, store: Store) -> None:
-    stand(store)
+def test_only_one_job_is_started(desk: Desk, store: Store, stand: Stand) -> None:
+    stand()
     first, second = bring(desk), bring(desk)
     assert held(store) == [first]
     _claimed(desk, second)
 
 
 def test_the_last_to_come_is_the_first_to_be_served(
-    desk: Desk, store: Store, clock: VirtualClock
+    desk: Desk, store: Store, stand: Stand, clock: VirtualClock
 ) -> None:
-    stand(store)
+    stand()
     clock.now += 1
-    stand(store, OTHER, TOKEN + 1)
+    stand(OTHER, TOKEN + 1)
     job_id = bring(desk)
     assert (held(store, OTHER), held(store)) == ([job_id], [])
 
 
-def test_a_queue_of_which_nobody_has_heard_is_not_waited_for(desk: Desk, store: Store) -> None:
-    stand(store, queues=("p", "q"))
+def test_a_queue_of_which_nobody_has_heard_is_not_waited_for(
+    desk: Desk, store: Store, stand: Stand
+) -> None:
+    stand(queues=("p", "q"))
     bring(desk, "r")
     assert held(store) == []
     job_id = bring(desk)
@@ -134,8 +146,10 @@ def test_a_queue_of_which_nobody_has_heard_is_not_waited_for(desk: Desk, store: 
 
 
 @pytest.mark.parametrize("limit", [0, 1])
-def test_whoever_claims_again_stands_no_more(desk: Desk, store: Store, limit: int) -> None:
-    stand(store)
+def test_whoever_claims_again_stands_no_more(
+    desk: Desk, store: Store, stand: Stand, limit: int
+) -> None:
+    stand()
     assert granted(store, Claim(("q",), limit, TOKEN + 1, WORKER)) == []
     _claimed(desk, bring(desk))
 
@@ -146,30 +160,32 @@ def test_a_claim_for_nothing_gets_nothing(desk: Desk, store: Store) -> None:
     _claimed(desk, job_id)
 
 
-def test_whoever_got_something_does_not_stand(desk: Desk, store: Store) -> None:
+def test_whoever_got_something_does_not_stand(desk: Desk, store: Store, ear: Listener) -> None:
     first = bring(desk)
-    (job,) = granted(store, Claim(("q",), 3, TOKEN, WORKER, stands=True))
+    (job,) = granted(store, Claim(("q",), 3, TOKEN, WORKER, stands=ear.address))
     assert job.id == first
     _claimed(desk, bring(desk))
 
 
-def test_a_dead_worker_is_served_no_more(desk: Desk, store: Store, clock: VirtualClock) -> None:
-    stand(store)
+def test_a_dead_worker_is_served_no_more(
+    desk: Desk, store: Store, stand: Stand, clock: VirtualClock
+) -> None:
+    stand()
     clock.now += 11 * SECOND
     _claimed(desk, bring(desk))
 
 
-def test_nor_is_one_that_has_left(desk: Desk, store: Store) -> None:
-    stand(store)
+def test_nor_is_one_that_has_left(desk: Desk, store: Store, stand: Stand) -> None:
+    stand()
     store.retire(WORKER)
     _claimed(desk, bring(desk))
 
 
 def test_nobody_overtakes_a_job_that_is_due(
-    desk: Desk, store: Store, ear: Listener, clock: VirtualClock
+    desk: Desk, store: Store, stand: Stand, ear: Listener, clock: VirtualClock
 ) -> None:
     bring(desk, due_at=clock.now + SECOND, rank=5)
-    stand(store)
+    stand()
     ear.wait(0)
     clock.now += SECOND
     bring(desk, rank=9)
@@ -177,24 +193,28 @@ def test_nobody_overtakes_a_job_that_is_due(
     assert [job.rank for job in desk.dispatch.claim(["q"], 10)] == [5, 9]
 
 
-def test_a_job_that_is_not_due_is_overtaken(desk: Desk, store: Store, clock: VirtualClock) -> None:
+def test_a_job_that_is_not_due_is_overtaken(
+    desk: Desk, store: Store, stand: Stand, clock: VirtualClock
+) -> None:
     bring(desk, due_at=clock.now + HOUR)
-    stand(store)
+    stand()
     job_id = bring(desk, rank=9)
     assert held(store) == [job_id]
 
 
-def test_a_job_for_later_waits_for_its_time(desk: Desk, store: Store, clock: VirtualClock) -> None:
-    stand(store)
+def test_a_job_for_later_waits_for_its_time(
+    desk: Desk, store: Store, stand: Stand, clock: VirtualClock
+) -> None:
+    stand()
     bring(desk, due_at=clock.now + 1)
     assert held(store) == []
 
 
 @pytest.mark.parametrize("on_lost", [OnLost.FAIL, OnLost.STAY, OnLost.RETRY])
 def test_a_job_that_a_dead_worker_must_not_get_is_claimed(
-    desk: Desk, store: Store, on_lost: OnLost
+    desk: Desk, store: Store, stand: Stand, on_lost: OnLost
 ) -> None:
-    stand(store)
+    stand()
     _claimed(desk, bring(desk, policy=Policy(on_lost=on_lost)))
 
 
@@ -210,34 +230,36 @@ def test_a_job_that_a_dead_worker_must_not_get_is_claimed(
     ],
 )
 def test_a_queue_that_asks_before_it_lets_anybody_start_is_asked(
-    desk: Desk, store: Store, settings: QueueSettings
+    desk: Desk, store: Store, stand: Stand, settings: QueueSettings
 ) -> None:
-    stand(store)
     desk.control.configure("q", settings)
+    stand()
     bring(desk, key="k")
     assert held(store) == []
 
 
-def test_what_comes_in_company_is_claimed(desk: Desk, store: Store, ear: Listener) -> None:
-    stand(store)
+def test_what_comes_in_company_is_claimed(
+    desk: Desk, store: Store, stand: Stand, ear: Listener
+) -> None:
+    stand()
     desk.intake.enqueue_many([Job("q"), Job("q")])
     assert held(store) == []
     assert ear.wait(10) == {"q"}
 
 
 def test_a_job_too_long_for_a_ring_is_found_by_its_session(
-    desk: Desk, store: Store, ear: Listener
+    desk: Desk, store: Store, stand: Stand, ear: Listener
 ) -> None:
-    stand(store)
+    stand()
     job_id = bring(desk, payload=bytes(100_000))
     assert ear.wait(10) == {errand_ring(WORKER)}
     assert held(store) == [job_id]
 
 
 def test_a_job_that_was_started_for_a_dead_worker_runs_again(
-    desk: Desk, store: Store, clock: VirtualClock
+    desk: Desk, store: Store, stand: Stand, clock: VirtualClock
 ) -> None:
-    stand(store)
+    stand()
     job_id = bring(desk)
     clock.now += 11 * SECOND
     assert state(desk, job_id) is State.RUNNING

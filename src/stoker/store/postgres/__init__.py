@@ -63,6 +63,7 @@ class PostgresStore:
         self.now: Clock = self._clock
         self._pool = Pool(self._connect, connections)
         self._marks = Marks()
+        self._committer = Committer(self.address.schema, self._marks, self._clock)
         self._sql = named(self.address.schema, "look.sql")
         self._commits = 0
         self._seen = 0
@@ -72,7 +73,6 @@ class PostgresStore:
             self._notify,
             self._queues_with_news,
         )
-        self._committer = Committer(self.address.schema, self._marks, self._clock, self.bell)
         try:
             self.migrated = self._use(lambda connection: migrate(connection, self.address))
             self._use(self._hear_clock)

@@ -46,10 +46,9 @@ class NotifyBell:
         self._send = send
         self._look = look
         self._herald = Herald(self._tell)
-        self._channel = channel
         self._ear = Ear(
             connect,
-            lambda: (self._channel, self._errands),
+            lambda: (channel, self._errands),
             ask_for_trial=self._ask_for_trial,
             hear=self._hear,
             look=self._look_around,
@@ -58,7 +57,7 @@ class NotifyBell:
         heed_forks(self)
 
     def _begin(self) -> None:
-        self._local = LocalBell()
+        self._local = LocalBell(lambda: self._errands if self._ear.hears else None)
         self._name = f"{os.getpid()}-{secrets.token_hex(6)}"
         self._trial = ""
         # What comes there is for us alone: nobody listens to a channel of which he does not know.
@@ -76,12 +75,6 @@ class NotifyBell:
         self._local.ring(rung)
         if not told:
             self._herald.announce(rung)
-
-    @property
-    def errands(self) -> str | None:
-        """The channel on which this process hears of jobs that were started for its workers; None
-        if nothing is heard, as far as is known."""
-        return self._errands if self._ear.hears else None
 
     def message_along(self, name: str) -> str | None:
         """What the others are to be told right behind a commit, so that it needs no round trip of

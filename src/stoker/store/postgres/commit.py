@@ -17,7 +17,6 @@ from stoker.kernel.change import Change
 from stoker.kernel.job import QUEUED, Job
 from stoker.store import OK, Claim, Receipt
 from stoker.store.postgres.arrays import Texts
-from stoker.store.postgres.bell import NotifyBell
 from stoker.store.postgres.claim import Asking, Verdict, mark_arrays
 from stoker.store.postgres.clock import Timepiece
 from stoker.store.postgres.driver import (
@@ -66,9 +65,8 @@ class Outcome:
 class Committer:
     """Carries batches to the server, over whatever connection it is given."""
 
-    def __init__(self, schema: str, marks: Marks, clock: Timepiece, bell: NotifyBell) -> None:
+    def __init__(self, schema: str, marks: Marks, clock: Timepiece) -> None:
         self._schema = schema
-        self._bell = bell
         self._sql = named(schema, "commit.sql")
         self._place_one = Standing(self._sql["place_one"], LONE_KINDS)
         self._marks = marks
@@ -183,14 +181,13 @@ class Committer:
 
     def _standing(self, claim: Claim) -> Iterator[_Call]:
         """Whoever claims stands no more, or again if it is willing to and that is no burden."""
-        holder, channel = claim.session, self._bell.errands
-        queues = list(dict.fromkeys(claim.queues))
+        holder, queues = claim.session, list(dict.fromkeys(claim.queues))
         marks = self._marks.known(queues)
         is_light = bool(marks) or self._marks.can_be_done_without
-        if claim.stands and holder is not None and channel is not None and is_light:
+        if claim.stands is not None and holder is not None and is_light:
             self._stand.add(holder)
             lease = (claim.token, holder, claim.visibility)
-            wish = [self._clock.given(), channel, Texts.of(queues), *lease]
+            wish = [self._clock.given(), claim.stands, Texts.of(queues), *lease]
             yield "stand", [*wish, *mark_arrays(marks)]
         elif holder in self._stand:
             self._stand.discard(holder)

@@ -6,7 +6,7 @@ import logging
 import select
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import closing
 
 from stoker.store.bell import Nudge
@@ -16,6 +16,7 @@ from stoker.store.postgres.pool import sever
 
 logger = logging.getLogger("stoker.store")
 
+_LIVES = "SELECT pg_try_advisory_lock(hashtextextended($1, 0))"
 _TRIAL_SECONDS = 2.0
 _LOOK_SECONDS = 1.0
 _TROUBLE_PAUSES = (0.1, 0.5, 2.0, 5.0)
@@ -26,12 +27,15 @@ class Ear:
 
     After `LISTEN` it asks for a trial; `hear` says of each message whether it was that. As long as
     no trial came through, or if there is no connection to be had, it looks instead.
+
+    The second of the channels is its own. As long as it hears it holds a lock on that name, so that
+    others see whether it lives.
     """
 
     def __init__(
         self,
         connect: Callable[[], Connection] | None,
-        channels: Callable[[], Iterable[str]],
+        channels: Callable[[], tuple[str, str]],
         *,
         ask_for_trial: Callable[[], None],
         hear: Callable[[str, str], bool],
@@ -100,15 +104,19 @@ class Ear:
                 troubles += 1
 
     def _listen(self, connection: Connection) -> None:
-        for channel in self._channels():
+        common, own = self._channels()
+        for channel in (common, own):
             connection.execute(f'LISTEN "{channel}"')
         self._listening.set()
         self._ask_for_trial()
         patience = time.monotonic() + _TRIAL_SECONDS
         while not self._over:
             self._wait(connection, None if self.hears else _LOOK_SECONDS)
-            for channel, said in heard(connection):
-                self.hears |= self._hear(channel, said)
+            while news := heard(connection):
+                passed = [self._hear(channel, said) for channel, said in news]
+                if any(passed) and not self.hears:
+                    connection.execute(_LIVES, [own])
+                    self.hears = True
             if self.hears or time.monotonic() >= patience:
                 self.tried.set()
             if not self.hears and self.tried.is_set():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import secrets
 import select
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -41,15 +42,19 @@ def _channel(part: Partition) -> str:
 class _Ear:
     """The subscriptions at one server."""
 
-    def __init__(self, line: Line, parts: Sequence[Partition], on_ring: OnRing | None) -> None:
+    def __init__(
+        self, line: Line, parts: Sequence[Partition], on_ring: OnRing | None, own: str | None
+    ) -> None:
         self._line = line
         self._on_ring = on_ring
         self._heard: set[str] = set()
         self._brought: list[Job] = []
-        self._missing = len(parts)
         self._numbers = {_channel(part).encode(): part.number for part in parts}
-        for part in parts:
-            line.send(packed("SSUBSCRIBE", _channel(part)))
+        self._errands = b"" if own is None else f"{_channel(parts[0])}:{own}".encode()
+        channels = [*self._numbers, self._errands] if self._errands else [*self._numbers]
+        self._missing = len(channels)
+        for channel in channels:
+            line.send(packed("SSUBSCRIBE", channel))
         while self._missing:
             self._take(*line.read())
         line.listen()
@@ -67,10 +72,10 @@ class _Ear:
 
     def _take(self, kind: bytes, channel: bytes, said: Any) -> None:
         if kind == b"smessage":
-            if said.startswith(layout.ERRAND):
-                self._take_errand(self._numbers[channel], said)
-            else:
-                self._heard.update(_NAMES.decode(said))
+            if channel == self._errands:
+                self._take_errand(said)
+                return
+            self._heard.update(_NAMES.decode(said))
             if self._on_ring is not None:
                 self._on_ring(self._numbers[channel])
         elif kind == b"ssubscribe":
@@ -78,8 +83,8 @@ class _Ear:
         else:
             raise trouble.ConnectionError("the slot of the channel has moved")
 
-    def _take_errand(self, partition: int, said: bytes) -> None:
-        session, job = layout.errand_in(said, layout.JobReader(partition))
+    def _take_errand(self, said: bytes) -> None:
+        session, job = layout.errand_in(said, layout.JobReader(0))
         self._heard.add(errand_ring(session))
         if job is not None:
             self._brought.append(job)
@@ -100,9 +105,15 @@ class RedisListener:
         self._nudge = Nudge()
         self._ears: dict[int, _Ear] = {}
         self._brought: list[Job] = []
+        # Where there are several partitions a claim would stand, and be served, in each of them.
+        self._own = secrets.token_hex(8) if len(parts) == 1 else None
         self._deaf = True
         self._next_try = 0.0
         self._listen()
+
+    @property
+    def address(self) -> str | None:
+        return None if self._deaf else self._own
 
     def wait(self, timeout: float) -> set[str]:
         self._brought = []
@@ -146,7 +157,7 @@ class RedisListener:
         self._hang_up()
         try:
             for address, parts in self._by_server().items():
-                ear = _Ear(connect(self._wire.options, address), parts, self._on_ring)
+                ear = _Ear(connect(self._wire.options, address), parts, self._on_ring, self._own)
                 self._ears[ear.fileno()] = ear
                 self._poll.register(ear, select.POLLIN)
         except trouble.RedisError:

@@ -322,15 +322,13 @@ class JobReader:
         ]
 
 
-ERRAND = b"\0"
-"""What a message begins with that tells of a job that was started for somebody."""
-_LIFE_AT = len(ERRAND) + NUMBER + 4
+_LIFE_AT = NUMBER + 4
 _SESSION_AT = 12
 
 
 def errand_in(said: bytes, reader: JobReader) -> tuple[int, Job | None]:
     """For whom a job was started, and the job unless it is too long for a message."""
-    number, size = said[len(ERRAND) :][:NUMBER], int.from_bytes(said[_LIFE_AT - 4 : _LIFE_AT])
+    number, size = said[:NUMBER], int.from_bytes(said[NUMBER:_LIFE_AT])
     life, body = said[_LIFE_AT : _LIFE_AT + size], said[_LIFE_AT + size :]
     session = int.from_bytes(life[_SESSION_AT : _SESSION_AT + 8])
     return session, reader.job(number, body, life) if body else None

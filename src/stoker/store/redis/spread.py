@@ -54,8 +54,6 @@ class Spread:
         # All plans are made before the first is carried out: a Change that cannot be is refused
         # while nothing has happened.
         plans = [self._plan(change) for change in changes]
-        # A claim that stood in every partition would be served in each of them.
-        claims = [_REPLACE(claim, stands=False) for claim in claims]
         trip = _Trip(self._parts, len(changes), claims)
         for place, (change, plan) in enumerate(zip(changes, plans, strict=True)):
             if change.queues or change.notes:

@@ -388,4 +388,4 @@ def claim_told(claim: Claim) -> list[Any]:
     """A claim as the server is told."""
     session = claim.session
     lease = (raw(layout.token(claim.token)), raw(layout.token(session)), hexadecimal(session))
-    return [list(claim.queues), claim.limit, *lease, claim.visibility, claim.stands]
+    return [list(claim.queues), claim.limit, *lease, claim.visibility, claim.stands or False]

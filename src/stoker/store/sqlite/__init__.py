@@ -39,7 +39,7 @@ from stoker.store.sqlite.look import SQL, Looker
 from stoker.store.sqlite.policies import Policies
 from stoker.store.sqlite.queue_book import SettingsReader
 from stoker.store.sqlite.reader import JobReader
-from stoker.store.sqlite.standing import errand_of, leave_standing, stand_no_more
+from stoker.store.sqlite.standing import Errand, errand_for, leave_standing, stand_no_more
 from stoker.store.sqlite.transaction import Transaction
 from stoker.store.sqlite.within import write_within
 from stoker.store.standing import newcomer_of
@@ -140,8 +140,8 @@ class SqliteStore:
             partial(self._carry_out, changes, claims, newcomer)
         )
         if errand is not None:
-            self.bell.bring(errand)
-            return Answer([Receipt(ids=(errand.id,))])
+            self.bell.bring(*errand)
+            return Answer(receipts)
         done = [c for c, receipt in zip(changes, receipts, strict=True) if receipt.ok]
         rung = rings_of(done) | eased
         if rung:
@@ -154,15 +154,16 @@ class SqliteStore:
         claims: Sequence[Claim],
         newcomer: Job | None,
         connection: Connection,
-    ) -> tuple[list[Receipt], list[list[Job] | None], set[str], Job | None]:
+    ) -> tuple[list[Receipt], list[list[Job] | None], set[str], Errand | None]:
         with self._transaction(connection) as tx:
             seal = connection.execute(SQL["seal"], (SEAL,)).get
             if seal is not None:
                 check_seal(seal, changes)
-            errand = None if newcomer is None else errand_of(tx, newcomer)
+            errand = None if newcomer is None else errand_for(tx, newcomer, self.bell.is_heard_by)
             if errand is not None:
-                (receipt,) = commit_all(tx, [Change(inserts=(errand,))])
-                return [receipt], [], set(), replace(errand, id=receipt.ids[0])
+                receipts = commit_all(tx, [Change(inserts=(errand.job,))])
+                job = replace(errand.job, id=receipts[0].ids[0])
+                return receipts, [], set(), errand._replace(job=job)
             receipts = commit_all(tx, changes)
             tx.books.lanes.settle()
             eased = set(tx.books.eased)

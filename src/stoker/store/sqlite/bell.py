@@ -57,6 +57,10 @@ class SocketListener:
         self._news.register(self._socket, select.POLLIN)
         self._news.register(self._nudge, select.POLLIN)
 
+    @property
+    def address(self) -> str:
+        return self._name
+
     def wait(self, timeout: float) -> set[str]:
         self._brought.clear()
         heard: set[str] = set()
@@ -91,6 +95,10 @@ class DeafListener:
 
     def __init__(self) -> None:
         self._interrupted = threading.Event()
+
+    @property
+    def address(self) -> None:
+        return None
 
     def wait(self, timeout: float) -> set[str]:
         self._interrupted.wait(max(timeout, 0.0))
@@ -134,13 +142,24 @@ class SocketBell:
             for message in _messages(list(names)) if ears else ():
                 self._send(ears, message)
 
-    def bring(self, errand: Job) -> None:
-        """Ring for whom a job was started, and send it along if it is not too long for that."""
+    def bring(self, errand: Job, ear: str) -> None:
+        """Tell the one for whom a job was started, and send it along if it is not too long."""
         assert errand.session is not None
         names = [errand_ring(errand.session)]
         message = _ENCODE(_Ring(names, errand))
         with contextlib.suppress(OSError):
-            self._send(self._ears(), message if len(message) <= _LONGEST else _ENCODE(_Ring(names)))
+            self._send([ear], message if len(message) <= _LONGEST else _ENCODE(_Ring(names)))
+
+    def is_heard_by(self, ear: str) -> bool:
+        """Is there still somebody who listens at this address?"""
+        with (
+            contextlib.suppress(OSError),
+            _inside(self._folder) as address,
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe,
+        ):
+            probe.connect(address + ear)
+            return True
+        return False
 
     def _ears(self) -> list[str]:
         """The listeners, read again only when one came or went."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from stoker.kernel.job import Job
 from stoker.store import Claim
@@ -14,14 +15,21 @@ from stoker.store.sqlite.transaction import Transaction
 from stoker.store.standing import lets_start_at_once, started_for
 
 
+class Errand(NamedTuple):
+    """A new job as somebody runs it, and where to tell of it."""
+
+    job: Job
+    ear: str
+
+
 def leave_standing(tx: Transaction, claims: Iterable[Claim], grants: Iterable[object]) -> None:
     """Whoever claims stands no more, or again if there was nothing and it is willing to wait."""
     for claim, grant in zip(claims, grants, strict=True):
         if claim.session is None:
             continue
         stand_no_more(tx.connection, claim.session)
-        if claim.stands and grant == []:
-            wish = (claim.session, claim.token, claim.visibility, tx.now)
+        if claim.stands is not None and grant == []:
+            wish = (tx.now, claim.session, claim.token, claim.visibility, claim.stands)
             for_all(tx.connection, SQL["stand"], [(queue, *wish) for queue in set(claim.queues)])
 
 
@@ -30,14 +38,18 @@ def stand_no_more(connection: Connection, session: int) -> None:
     connection.execute(SQL["stand_no_more"], (session,))
 
 
-def errand_of(tx: Transaction, job: Job) -> Job | None:
-    """A new job as somebody runs it who stands in wait for one, unless others are ahead of it."""
-    found = tx.connection.execute(SQL["standing"], (job.queue, tx.now)).get
-    if found is None:
+def errand_for(tx: Transaction, job: Job, listens: Callable[[str], bool]) -> Errand | None:
+    """A new job for somebody who stands in wait for one, unless others are ahead of it. Whoever no
+    longer listens has died."""
+    wishes = tx.connection.execute(SQL["standing"], (job.queue, tx.now)).fetchall()
+    if not wishes:
         return None
     book = tx.books.queue(job.queue)
     if not lets_start_at_once(book.settings) or Entrances(tx, [book], 1).chosen():
         return None
-    token, session, visibility = found
-    stand_no_more(tx.connection, session)
-    return started_for(Claim((job.queue,), 1, token, session, visibility), job, tx.now)
+    for token, session, visibility, ear in wishes:
+        stand_no_more(tx.connection, session)
+        if listens(ear):
+            claim = Claim((job.queue,), 1, token, session, visibility)
+            return Errand(started_for(claim, job, tx.now), ear)
+    return None

@@ -45,8 +45,13 @@ BEGIN
         AND EXISTS (SELECT FROM stoker.session WHERE session.id = standing.session
             AND retired_at IS NULL AND expires_at > now)
     ORDER BY since DESC LIMIT 1 FOR UPDATE SKIP LOCKED;
-    IF NOT FOUND
-        OR EXISTS (SELECT FROM stoker.queue WHERE name = line AND paused)
+    IF NOT FOUND THEN
+        RETURN NULL;
+    ELSIF pg_try_advisory_xact_lock_shared(hashtextextended(wish.channel, 0)) THEN
+        -- Nobody holds the lock who would hear of it.
+        DELETE FROM stoker.standing WHERE queue = line AND session = wish.session;
+        RETURN NULL;
+    ELSIF EXISTS (SELECT FROM stoker.queue WHERE name = line AND paused)
         OR cardinality(stoker.pick(now, ARRAY[line], 1,
             array_fill(line, ARRAY[cardinality(wish.buckets)]), wish.buckets, wish.dues,
             wish.seconds, wish.jobs)) > 0

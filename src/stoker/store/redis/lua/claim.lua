@@ -266,7 +266,7 @@ local function leave_lines(lines)
 end
 
 -- claim: queues, limit, token, session or NOBODY, session in hexadecimal or '', visibility or nil,
--- whether it stands (standing.lua).
+-- where its worker listens if it stands (standing.lua).
 -- Returns false for a dead session, or numbers, the first life, bodies, and lives that differ.
 function serve(claim)
   if claim[5] ~= '' and not is_alive(claim[5]) then

@@ -180,6 +180,7 @@ CREATE TABLE standing (
     session    INTEGER NOT NULL,
     token      INTEGER NOT NULL,
     visibility INTEGER,
+    ear        TEXT    NOT NULL,   -- where the worker listens
     PRIMARY KEY (queue, since, session)
 ) STRICT, WITHOUT ROWID;
 

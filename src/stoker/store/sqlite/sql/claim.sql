@@ -61,12 +61,12 @@ FROM given WHERE id = given.job
 
 -- name: standing
 -- The last to come goes first: it is the most likely to be still there.
-SELECT token, session, visibility FROM standing JOIN session ON session.id = session
+SELECT token, session, visibility, ear FROM standing JOIN session ON session.id = session
 WHERE queue = ?1 AND expires_at > ?2
-ORDER BY since DESC LIMIT 1
+ORDER BY since DESC
 
 -- name: stand
-INSERT INTO standing (queue, session, token, visibility, since) VALUES (?, ?, ?, ?, ?)
+INSERT INTO standing (queue, since, session, token, visibility, ear) VALUES (?, ?, ?, ?, ?, ?)
 
 -- name: stand_no_more
 DELETE FROM standing WHERE session = ?
