@@ -35,8 +35,10 @@ MUTANTS = {
     "whoever was served still stands on Redis": Mutant(
         *REDIS, "  call('HDEL', T .. ':q:' .. queue, 'e')\n  if", "  if"
     ),
-    "a job that is due is overtaken on Redis": Mutant(*REDIS, " or is_anybody_due(page)", ""),
-    "a pause is not heeded on Redis": Mutant(*REDIS, "page.paused or ", ""),
+    "a job that is due is overtaken on Redis": Mutant(
+        *REDIS, "and is_anybody_due(queue, time_first)", "and false"
+    ),
+    "a pause is not heeded on Redis": Mutant(*REDIS, "paused == '1' or ", ""),
     "a dead worker is served on PostgreSQL": Mutant(*POSTGRES, " AND expires_at > now", ""),
     "a pause is not heeded on PostgreSQL": Mutant(
         *POSTGRES, "WHERE name = line AND paused", "WHERE false"

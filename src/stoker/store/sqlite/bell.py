@@ -152,14 +152,12 @@ class SocketBell:
 
     def is_heard_by(self, ear: str) -> bool:
         """Is there still somebody who listens at this address?"""
-        with (
-            contextlib.suppress(OSError),
-            _inside(self._folder) as address,
-            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe,
-        ):
-            probe.connect(address + ear)
-            return True
-        return False
+        try:
+            with _inside(self._folder) as address:
+                self._own_mouth().connect(address + ear)
+        except OSError:
+            return False
+        return True
 
     def _ears(self) -> list[str]:
         """The listeners, read again only when one came or went."""
@@ -214,12 +212,17 @@ def _heard(message: bytes) -> _Ring:
         return _Ring([])  # not from a ringer of ours
 
 
+def _inside(folder: Path) -> contextlib.AbstractContextManager[str]:
+    """An address prefix for sockets in a folder: by descriptor if that is long, since their names
+    must be short."""
+    path = str(folder)
+    if len(os.fsencode(path)) < 60 or not _DESCRIPTORS.is_dir():
+        return contextlib.nullcontext(f"{path}/")
+    return _by_descriptor(folder)
+
+
 @contextlib.contextmanager
-def _inside(folder: Path) -> Iterator[str]:
-    """An address prefix for sockets in a folder: by descriptor, since socket names are short."""
-    if len(os.fsencode(folder)) < 60 or not _DESCRIPTORS.is_dir():
-        yield f"{folder}/"
-        return
+def _by_descriptor(folder: Path) -> Iterator[str]:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"{_DESCRIPTORS}/{descriptor}/"

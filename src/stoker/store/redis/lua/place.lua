@@ -11,7 +11,8 @@ local function place(keys, args)
   come_to(keys)
   local who, queue = args[1], args[2]
   local caller, serial, seen = sub(who, 1, 16), unpack_struct('>I8I8', who, 17)
-  local said = call('HMGET', T .. ':q:' .. queue, 's', 'o', 'k', 'x', 'a', 'y', '0', 'e')
+  local said = call('HMGET', T .. ':q:' .. queue, 's', 'o', 'k', 'x', 'a', 'y', '0',
+    'e', 'p', 'c', 'n', '1', 'u')
   local is_plain = said[1] and not (said[3] or said[4] or said[5] or said[6])
   if not is_plain or seal_on() then
     local known, too_late = answered(caller, serial)
@@ -27,7 +28,8 @@ local function place(keys, args)
   local given = sub(who, 49)
   if said[8] and given ~= '-' then
     go_by(given)
-    if start_at_once(said[8], queue, written, args[3]) then
+    local facts = {spread(said, 8, 13)}
+    if start_at_once(queue, facts, said[2] == '1', tonumber(said[7] or '0'), written, args[3]) then
       return number
     end
   end

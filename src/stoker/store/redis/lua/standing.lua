@@ -34,26 +34,29 @@ local function tell_errand(claim, number, life, body)
   call('SPUBLISH', channel_of(claim), number .. pack('>I4', #life) .. life .. told)
 end
 
-local function is_anybody_due(page)
-  return page[0] > 0 and due_members(page, page.line, '', {wanted = 1, step = 1})()
+local function is_anybody_due(queue, time_first)
+  local page, need = {time_first = time_first}, {wanted = 1, step = 1}
+  return due_members(page, T .. ':r:' .. queue, '', need)()
 end
 
--- Takes a new job in as one that runs for whoever left the claim; false if it cannot be.
-function start_at_once(left, queue, number, body)
-  pages = {}
-  local page, claim = known_page(queue), decode(left)
-  if page.paused or page.limited or page.laned > 0 or is_anybody_due(page) then
+-- Takes a new job in as one that runs for whoever left the claim; false if it cannot be. Of the queue,
+-- which has no limit but perhaps a capacity, facts are the fields e, p, c, n, 1 and u.
+function start_at_once(queue, facts, time_first, queued, number, body)
+  local left, paused, capacity, laned, running, used = spread(facts)
+  if paused == '1' or capacity or (laned or '0') ~= '0'
+    or queued > 0 and is_anybody_due(queue, time_first) then
     return false
   end
-  call('HDEL', T .. ':q:' .. queue, 'e')
+  local claim, name = decode(left), T .. ':q:' .. queue
+  call('HDEL', name, 'e')
   if not is_alive(claim[5]) or not is_heard(claim) then
     return false
   end
   put_new({number}, {body})
-  count(page, RUNNING, 1)
+  local page = {used = tonumber(used or '0')}
   local taken = {count = 1, numbers = {number}, pages = {page}, tasks = {}, bodies = {body}}
   local _, lives = start(claim, taken)
-  close_books()
+  call('HSET', name, '1', tonumber(running or '0') + 1, 'u', whole(page.used))
   tell_errand(claim, number, lives[1], body)
   return true
 end
