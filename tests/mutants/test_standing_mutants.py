@@ -24,16 +24,16 @@ POSTGRES = "postgres", "postgres/sql/standing.sql"
 PLACING = "postgres", "postgres/sql/place.sql"
 
 MUTANTS = {
-    "a job that is due is overtaken": Mutant(*SQLITE, " or Entrances(tx, [book], 1).chosen()", ""),
+    "a job that is due is overtaken": Mutant(*SQLITE, " or _is_anybody_due(tx, book)", ""),
     "limits and pauses are not heeded": Mutant(
         *SQLITE, "not lets_start_at_once(book.settings) or", ""
     ),
     "whoever was served still stands": Mutant(
-        *SQLITE, "    stand_no_more(tx.connection, session)\n", ""
+        *SQLITE, "        stand_no_more(tx.connection, session)\n", ""
     ),
     "a dead worker is served on Redis": Mutant(*REDIS, "not is_alive(claim[5])", "false"),
     "whoever was served still stands on Redis": Mutant(
-        *REDIS, "  call('HDEL', T .. ':q:' .. queue, 'e')\n  if", "  if"
+        *REDIS, "  call('HDEL', name, 'e')\n", ""
     ),
     "a job that is due is overtaken on Redis": Mutant(
         *REDIS, "and is_anybody_due(queue, time_first)", "and false"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from stoker.kernel.job import Job
+from stoker.kernel.job import QUEUED, Job
 from stoker.store import Claim
 from stoker.store.sqlite.entrances import Entrances
 from stoker.store.sqlite.lane_view import SQL
 from stoker.store.sqlite.library import Connection
 from stoker.store.sqlite.many import for_all
+from stoker.store.sqlite.queue_book import QueueBook
 from stoker.store.sqlite.transaction import Transaction
 from stoker.store.standing import lets_start_at_once, started_for
 
@@ -45,7 +46,7 @@ def errand_for(tx: Transaction, job: Job, listens: Callable[[str], bool]) -> Err
     if not wishes:
         return None
     book = tx.books.queue(job.queue)
-    if not lets_start_at_once(book.settings) or Entrances(tx, [book], 1).chosen():
+    if not lets_start_at_once(book.settings) or _is_anybody_due(tx, book):
         return None
     for token, session, visibility, ear in wishes:
         stand_no_more(tx.connection, session)
@@ -53,3 +54,7 @@ def errand_for(tx: Transaction, job: Job, listens: Callable[[str], bool]) -> Err
             claim = Claim((job.queue,), 1, token, session, visibility)
             return Errand(started_for(claim, job, tx.now), ear)
     return None
+
+
+def _is_anybody_due(tx: Transaction, book: QueueBook) -> bool:
+    return bool(book.counts[QUEUED] and Entrances(tx, [book], 1).chosen())
