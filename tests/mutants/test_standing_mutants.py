@@ -32,9 +32,7 @@ MUTANTS = {
         *SQLITE, "        stand_no_more(tx.connection, session)\n", ""
     ),
     "a dead worker is served on Redis": Mutant(*REDIS, "not is_alive(claim[5])", "false"),
-    "whoever was served still stands on Redis": Mutant(
-        *REDIS, "  call('HDEL', name, 'e')\n", ""
-    ),
+    "whoever was served still stands on Redis": Mutant(*REDIS, "  call('HDEL', name, 'e')\n", ""),
     "a job that is due is overtaken on Redis": Mutant(
         *REDIS, "and is_anybody_due(queue, time_first)", "and false"
     ),

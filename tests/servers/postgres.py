@@ -247,6 +247,7 @@ class Stores:
         empty = [f'DELETE FROM "{schema}"."{table}"' for (table,) in tables]  # noqa: S608
         restart = f"SELECT setval('\"{schema}\".job_id', 1, false)"
         self._connection.execute("; ".join([*empty, restart]))
+        store._committer.left.clear()  # what stood there is gone, too
         self._spare.append((store, handed))
 
     def close(self) -> None:

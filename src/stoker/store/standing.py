@@ -3,9 +3,9 @@ ahead of is taken in as one that this worker runs. So it needs one commit, and n
 does, and nobody else has to be woken for it.
 
 A standing claim is no more than a hint, and an engine may forget it or pay no heed. It is over when
-it was served, when its session claims again, and when its session ends. A worker hears of what was
-started for it by a ring of its own, which may bring the job along; if that was lost, the job is
-found among those that the session holds.
+it was served, and when its session makes another claim or ends; the same claim again lets it stand.
+A worker hears of what was started for it by a ring of its own, which may bring the job along; if
+that was lost, the job is found among those that the session holds.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ _REPLACE = msgspec.structs.replace
 _MOST_IN_HAND = 2000
 _MOST_AT_ONCE = 1000
 _LONGEST_SLEEP = 5.0
-_STRAYS_SECONDS = 15.0
+_STRAYS_SECONDS = 30.0
 """So long a job waits that was started for us, if the ring was lost."""
 _BREATH_SECONDS = 0.001
 """After a trip that brought less than there was room for: the handlers it was for begin the sooner,
@@ -319,8 +319,12 @@ class Ferry:
         shall wait for one that its handlers keep busy."""
         if not room and self._standing is None:
             return []
-        claim = self._desk.dispatch.request(self._queues, max(room, 1), session=self._heart.session)
+        session = self._heart.session
+        claim = self._desk.dispatch.request(self._queues, max(room, 1), session=session)
         stands = self._ear.address if self._ear and room and not self.in_hand else None
+        if stands is not None and self._standing is not None:
+            # The same again: it stands as it stood, and nothing has to be written.
+            claim = _REPLACE(claim, token=self._standing)
         return [_REPLACE(claim, limit=room, stands=stands)]
 
     def _note_standing(self, claim: Claim, grant: Sequence[Job] | None) -> None:

@@ -154,6 +154,14 @@ def test_whoever_claims_again_stands_no_more(
     _claimed(desk, bring(desk))
 
 
+def test_the_same_claim_again_stands_as_it_stood(desk: Desk, store: Store, stand: Stand) -> None:
+    stand()
+    stand()
+    first, second = bring(desk), bring(desk)
+    assert held(store) == [first]
+    _claimed(desk, second)
+
+
 def test_a_claim_for_nothing_gets_nothing(desk: Desk, store: Store) -> None:
     job_id = bring(desk)
     assert granted(store, Claim(("q",), 0, TOKEN, WORKER)) == []

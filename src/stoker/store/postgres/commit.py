@@ -72,8 +72,8 @@ class Committer:
         self._marks = marks
         self._clock = clock
         self.ways = Ways()
-        self._stand: set[int] = set()
-        """Sessions that may have a claim standing."""
+        self.left: dict[int, Claim] = {}
+        """By session: the claim that may still stand."""
 
     def commit(
         self, connection: Connection, changes: Sequence[Change], claims: Sequence[Claim]
@@ -184,13 +184,14 @@ class Committer:
         holder, queues = claim.session, list(dict.fromkeys(claim.queues))
         marks = self._marks.known(queues)
         is_light = bool(marks) or self._marks.can_be_done_without
-        if claim.stands is not None and holder is not None and is_light:
-            self._stand.add(holder)
+        if holder is None or (claim.stands is not None and self.left.get(holder) == claim):
+            return
+        if claim.stands is not None and is_light:
+            self.left[holder] = claim
             lease = (claim.token, holder, claim.visibility)
             wish = [self._clock.given(), claim.stands, Texts.of(queues), *lease]
             yield "stand", [*wish, *mark_arrays(marks)]
-        elif holder in self._stand:
-            self._stand.discard(holder)
+        elif self.left.pop(holder, None) is not None:
             yield "stand_no_more", [holder]
 
     def _learn(self, queues: Sequence[str], verdict: Verdict) -> None:

@@ -11,12 +11,12 @@ from contextlib import closing
 
 from stoker.store.bell import Nudge
 from stoker.store.postgres.driver import Connection
-from stoker.store.postgres.line import heard
+from stoker.store.postgres.line import TEXT, Question, ask, heard
 from stoker.store.postgres.pool import sever
 
 logger = logging.getLogger("stoker.store")
 
-_LIVES = "SELECT pg_try_advisory_lock(hashtextextended($1, 0))"
+_LIVES = b"SELECT pg_try_advisory_lock(hashtextextended($1, 0))"
 _TRIAL_SECONDS = 2.0
 _LOOK_SECONDS = 1.0
 _TROUBLE_PAUSES = (0.1, 0.5, 2.0, 5.0)
@@ -115,7 +115,8 @@ class Ear:
             while news := heard(connection):
                 passed = [self._hear(channel, said) for channel, said in news]
                 if any(passed) and not self.hears:
-                    connection.execute(_LIVES, [own])
+                    # Past the driver, which would swallow what is rung meanwhile.
+                    ask(connection, Question(_LIVES, [own.encode()], [TEXT]))
                     self.hears = True
             if self.hears or time.monotonic() >= patience:
                 self.tried.set()

@@ -26,12 +26,20 @@ class Errand(NamedTuple):
 def leave_standing(tx: Transaction, claims: Iterable[Claim], grants: Iterable[object]) -> None:
     """Whoever claims stands no more, or again if there was nothing and it is willing to wait."""
     for claim, grant in zip(claims, grants, strict=True):
-        if claim.session is None:
+        stays = claim.stands is not None and grant == []
+        if claim.session is None or (stays and _stands(tx, claim)):
             continue
         stand_no_more(tx.connection, claim.session)
-        if claim.stands is not None and grant == []:
+        if stays:
             wish = (tx.now, claim.session, claim.token, claim.visibility, claim.stands)
             for_all(tx.connection, SQL["stand"], [(queue, *wish) for queue in set(claim.queues)])
+
+
+def _stands(tx: Transaction, claim: Claim) -> bool:
+    """Has this very claim been left standing before? Then there is nothing to write."""
+    wish = (claim.session, claim.token)
+    standing = {queue for (queue,) in tx.connection.execute(SQL["stands"], wish)}
+    return standing == set(claim.queues)
 
 
 def stand_no_more(connection: Connection, session: int) -> None:

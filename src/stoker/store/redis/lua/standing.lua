@@ -10,9 +10,9 @@ function leave_standing(claim, grant)
     and encode({0, 1, claim[3], claim[4], claim[5], claim[6] or false, claim[7]})
   for _, queue in ipairs(claim[1]) do
     local page = known_page(queue)
-    if page and wish then
+    if page and wish and page.stander ~= wish then
       call('HSET', T .. ':q:' .. queue, 'e', wish)
-    elseif page and page.stander and decode(page.stander)[5] == claim[5] then
+    elseif page and not wish and page.stander and decode(page.stander)[5] == claim[5] then
       call('HDEL', T .. ':q:' .. queue, 'e')
     end
   end

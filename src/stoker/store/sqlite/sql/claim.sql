@@ -70,3 +70,6 @@ INSERT INTO standing (queue, since, session, token, visibility, ear) VALUES (?, 
 
 -- name: stand_no_more
 DELETE FROM standing WHERE session = ?
+
+-- name: stands
+SELECT queue FROM standing WHERE session = ? AND token = ?
