@@ -202,7 +202,8 @@ class Ferry:
         if jobs:
             self._standing = None
             self._hand_out(self._desk.dispatch.granted(jobs))
-        else:
+        others = [job for job in brought if job not in jobs and job.session == self._heart.session]
+        if others or not jobs:
             self._look_for_strays()
 
     def _look_for_strays(self) -> None:
@@ -214,9 +215,9 @@ class Ferry:
         ours = Filter(states=(State.RUNNING,), session=self._heart.session, limit=_MOST_IN_HAND)
         held = self._desk.store.find(ours)
         with self._lock:
-            known = {assignment.context.job.token for assignment in self.in_hand}
-            known.update(job.token for job, _ in self._outbox)
-        strays = [job for job in held if job.token not in known]
+            known = {_lease(assignment.context.job) for assignment in self.in_hand}
+            known.update(_lease(job) for job, _ in self._outbox)
+        strays = [job for job in held if _lease(job) not in known]
         self._hand_out(self._desk.dispatch.granted(strays))
 
     def _go_alone(self) -> None:
@@ -421,6 +422,11 @@ class Ferry:
         if self._due_at is not None and self._due_at <= self._desk.store.now():
             self._due_at = self._desk.dispatch.next_due(self._queues, after=self._asked_at)
         return self._due_at
+
+
+def _lease(job: Job) -> tuple[int, int | None]:
+    """By what a job in hand is known; of one claim there may be several."""
+    return job.id, job.token
 
 
 class _Brought(NamedTuple):
