@@ -150,13 +150,14 @@ def test_jobs_that_arrive_while_the_worker_stops_go_back_untouched(app: Stoker, 
     worker = hire(chores=False)
     until(lambda: worker._ferry._asleep)
     store.deliverable.clear()
-    placed = inner.intake.enqueue(task.call().job)
-    until(lambda: inner.store.get([placed.id])[placed.id].state is State.RUNNING)
+    # Two at a time: one alone would not be claimed but come with the ring.
+    ids = [placed.id for placed in inner.intake.enqueue_many([task.call().job] * 2)]
+    until(lambda: all(job.state is State.RUNNING for job in inner.store.get(ids).values()))
     stopping = in_background(worker.stop)
     until(lambda: not worker._ferry.accepting)
     store.deliverable.set()
     stopping.join(LIMIT)
-    assert untouched(app.job(placed.id))
+    assert all(untouched(app.job(job_id)) for job_id in ids)
     assert ran == []
 
 

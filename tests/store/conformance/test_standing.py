@@ -141,6 +141,10 @@ def test_a_queue_of_which_nobody_has_heard_is_not_waited_for(
     stand(queues=("p", "q"))
     bring(desk, "r")
     assert held(store) == []
+
+
+def test_each_of_several_queues_is_waited_for(desk: Desk, store: Store, stand: Stand) -> None:
+    stand(queues=("p", "q"))
     job_id = bring(desk)
     assert held(store) == [job_id]
 
