@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -10,6 +11,7 @@ import pytest
 
 from stoker import Stoker, Worker
 from stoker.worker import ferry
+from tests.servers.urls import fresh_url
 
 
 class Hire(Protocol):
@@ -19,11 +21,16 @@ class Hire(Protocol):
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stoker]:
-    file = f"sqlite:///{tmp_path}/jobs.db?sync=normal"
-    app = Stoker("memory:" if request.param == "memory" else file)
-    yield app
-    app.close()
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of the app's store."""
+    with fresh_url(request.param, tmp_path) as url:
+        yield url
+
+
+@pytest.fixture
+def app(home: str) -> Iterator[Stoker]:
+    with closing(Stoker(home)) as app:
+        yield app
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -58,25 +59,29 @@ def test_looks_that_find_nothing_need_not_ask_when_the_next_job_is_due(
     assert asked["next_due"] == 1
 
 
-def test_a_job_that_an_idle_worker_stands_in_wait_for_takes_one_trip_to_report(
-    app: Stoker, hire: Hire, asked: Asked, no_poll: None
-) -> None:
+@pytest.fixture
+def trips(app: Stoker, hire: Hire, asked: Asked, no_poll: None) -> Callable[[int], int]:
+    """How often an idle worker goes to the store for so many jobs that come together."""
     task = app.task(lambda: None)
     worker = hire()
-    until(lambda: worker._ferry._asleep)
-    before = asked["transact"]
-    task.enqueue()
-    until(lambda: worker.finished == 1 and worker._ferry._asleep)
-    assert asked["transact"] - before == 2  # the first one is our own
+
+    def trips(jobs: int) -> int:
+        until(lambda: worker._ferry._asleep)
+        before = asked["transact"]
+        app.enqueue_many([task.call() for _ in range(jobs)])
+        until(lambda: worker.finished == jobs and worker._ferry._asleep)
+        return asked["transact"] - before - 1  # the first one is our own
+
+    return trips
+
+
+def test_a_job_that_an_idle_worker_stands_in_wait_for_takes_one_trip_to_report(
+    trips: Callable[[int], int],
+) -> None:
+    assert trips(1) == 1
 
 
 def test_one_of_many_jobs_takes_a_trip_to_fetch_one_to_see_that_it_was_the_last_and_one_to_report(
-    app: Stoker, hire: Hire, asked: Asked, no_poll: None
+    trips: Callable[[int], int],
 ) -> None:
-    task = app.task(lambda: None)
-    worker = hire()
-    until(lambda: worker._ferry._asleep)
-    before = asked["transact"]
-    app.enqueue_many([task.call(), task.call()])
-    until(lambda: worker.finished == 2 and worker._ferry._asleep)
-    assert asked["transact"] - before - 1 in (2, 3, 4)
+    assert trips(2) in (2, 3, 4)

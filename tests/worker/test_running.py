@@ -207,7 +207,7 @@ def test_a_job_enqueued_right_after_the_start_is_not_overheard(
     assert task.enqueue().wait(timeout="30s") == "heard"
 
 
-@pytest.mark.parametrize("app", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("home", ["sqlite"], indirect=True)
 def test_an_idle_worker_is_woken_by_a_job_of_another_process(
     app: Stoker, hire: Hire, no_poll: None
 ) -> None:

@@ -18,30 +18,17 @@ from stoker.kernel.job import Job
 from stoker.store import Claim
 from stoker.worker import ferry
 from tests.faults.nemesis import ROOT, environment
-from tests.servers import postgres, valkey
+from tests.servers.urls import fresh_url
 from tests.worker.conftest import Hire
 from tests.worker.waiting import LIMIT, until
 
+Warm = Callable[..., Worker]
+
 
 @pytest.fixture(params=["memory", "sqlite", "postgres", "redis"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "redis":
-        with valkey.prefix(valkey.default_server()) as prefix:
-            yield valkey.default_server().url(prefix)
-    elif request.param == "postgres":
-        with postgres.stores().schema() as url:
-            yield url
-    else:
-        yield {"memory": "memory:", "sqlite": f"sqlite:///{tmp_path}/jobs.db?sync=normal"}[
-            request.param
-        ]
-
-
-@pytest.fixture
-def app(url: str) -> Iterator[Stoker]:
-    app = Stoker(url)
-    yield app
-    app.close()
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    with fresh_url(request.param, tmp_path) as url:
+        yield url
 
 
 @pytest.fixture
@@ -51,13 +38,13 @@ def ran() -> list[int]:
 
 
 @pytest.fixture
-def elsewhere(url: str, app: Stoker, ran: list[int]) -> Iterator[Task[..., Any]]:
+def elsewhere(home: str, app: Stoker, ran: list[int]) -> Iterator[Task[..., Any]]:
     """The worker's task as one who enqueues knows it, over a store of his own where that can be."""
     app.task(name="work")(ran.append)
-    if url == "memory:":
+    if home == "memory:":
         yield app["work"]
     else:
-        other = Stoker(url)
+        other = Stoker(home)
         yield other.task(name="work")(ran.append)
         other.close()
 
@@ -68,7 +55,7 @@ def waits(worker: Worker) -> bool:
 
 
 @pytest.fixture
-def warm(hire: Hire, elsewhere: Task[..., Any], ran: list[int]) -> Callable[..., Worker]:
+def warm(hire: Hire, elsewhere: Task[..., Any], ran: list[int]) -> Warm:
     """Hires a worker that has had a job before, and waits for the next."""
 
     def warm(**settings: Any) -> Worker:
@@ -98,7 +85,7 @@ def claims(app: Stoker, monkeypatch: pytest.MonkeyPatch) -> list[Claim]:
 
 
 def test_a_lone_job_starts_without_being_claimed(
-    warm: Callable[..., Worker],
+    warm: Warm,
     elsewhere: Task[..., Any],
     ran: list[int],
     claims: list[Claim],
@@ -115,10 +102,7 @@ def test_a_lone_job_starts_without_being_claimed(
 
 
 def test_a_job_whose_ring_was_lost_is_found(
-    warm: Callable[..., Worker],
-    elsewhere: Task[..., Any],
-    ran: list[int],
-    monkeypatch: pytest.MonkeyPatch,
+    warm: Warm, elsewhere: Task[..., Any], ran: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = warm()
     monkeypatch.setattr(ferry, "_LONGEST_SLEEP", 0.05)
@@ -131,10 +115,7 @@ def test_a_job_whose_ring_was_lost_is_found(
 
 
 def test_a_ring_that_comes_late_starts_nothing_twice(
-    warm: Callable[..., Worker],
-    elsewhere: Task[..., Any],
-    ran: list[int],
-    monkeypatch: pytest.MonkeyPatch,
+    warm: Warm, elsewhere: Task[..., Any], ran: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = warm()
     heard: list[Job] = []
@@ -154,7 +135,7 @@ def test_a_ring_that_comes_late_starts_nothing_twice(
 
 
 def test_whoever_stops_is_not_waited_for(
-    warm: Callable[..., Worker], elsewhere: Task[..., Any], hire: Hire, ran: list[int]
+    warm: Warm, elsewhere: Task[..., Any], hire: Hire, ran: list[int]
 ) -> None:
     warm().stop()
     job = elsewhere.enqueue(7)
@@ -165,7 +146,7 @@ def test_whoever_stops_is_not_waited_for(
 
 
 def test_what_is_started_for_a_worker_that_takes_nothing_new_goes_back(
-    warm: Callable[..., Worker], elsewhere: Task[..., Any], ran: list[int]
+    warm: Warm, elsewhere: Task[..., Any], ran: list[int]
 ) -> None:
     worker = warm()
     worker._ferry.accepting = False
@@ -184,7 +165,7 @@ def _untouched(job: JobHandle[Any]) -> bool:
 
 
 def test_many_who_enqueue_and_many_who_wait_do_each_job_once(
-    warm: Callable[..., Worker], elsewhere: Task[..., Any], hire: Hire, ran: list[int]
+    warm: Warm, elsewhere: Task[..., Any], hire: Hire, ran: list[int]
 ) -> None:
     warm(concurrency=1)
     hire(concurrency=2)
@@ -207,11 +188,11 @@ def test_many_who_enqueue_and_many_who_wait_do_each_job_once(
     assert {(job.job.attempt, job.job.crashes) for job in jobs} == {(1, 0)}
 
 
-@pytest.mark.parametrize("url", ["sqlite", "postgres", "redis"], indirect=True)
+@pytest.mark.parametrize("home", ["sqlite", "postgres", "redis"], indirect=True)
 def test_nothing_is_started_for_a_worker_that_was_killed(
-    url: str, elsewhere: Task[..., Any]
+    home: str, elsewhere: Task[..., Any]
 ) -> None:
-    command = [sys.executable, "-m", "tests.worker.stander", url]
+    command = [sys.executable, "-m", "tests.worker.stander", home]
     with subprocess.Popen(command, cwd=ROOT, env=environment()) as process:
         try:
             for _ in range(3):

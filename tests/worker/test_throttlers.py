@@ -18,7 +18,7 @@ from stoker.desk import throttling
 from stoker.desk.blocker import Reason
 from stoker.desk.throttle_memory import recall
 from tests.architecture.tree import PACKAGE, ROOT
-from tests.servers import postgres, valkey
+from tests.servers.urls import fresh_url
 from tests.worker.conftest import Hire
 from tests.worker.throttled import AT_ONCE, make_app
 from tests.worker.trouble import put_in_front_of
@@ -155,14 +155,8 @@ def test_a_queue_that_opens_wakes_a_worker(app: Stoker, hire: Hire, no_poll: Non
 
 @pytest.fixture(params=["sqlite", "postgres", "redis"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path}/jobs.db?sync=normal"
-    elif request.param == "redis":
-        with valkey.prefix(valkey.default_server()) as prefix:
-            yield valkey.default_server().url(prefix)
-    else:
-        with postgres.stores().schema() as url:
-            yield url
+    with fresh_url(request.param, tmp_path) as url:
+        yield url
 
 
 @pytest.fixture

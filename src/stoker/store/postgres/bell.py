@@ -117,7 +117,10 @@ class NotifyBell:
         return False
 
     def _take_errand(self, said: str) -> None:
-        errand = read_errand(said)
+        try:
+            errand = read_errand(said)
+        except (msgspec.MsgspecError, ValueError):
+            return  # not from a ringer of ours
         job = errand.started()
         if job is None:
             self._local.ring({errand_ring(errand.session)})

@@ -181,12 +181,12 @@ class Committer:
 
     def _standing(self, claim: Claim) -> Iterator[_Call]:
         """Whoever claims stands no more, or again if it is willing to and that is no burden."""
-        holder, queues = claim.session, list(dict.fromkeys(claim.queues))
-        marks = self._marks.known(queues)
-        is_light = bool(marks) or self._marks.can_be_done_without
+        holder = claim.session
         if holder is None or (claim.stands is not None and self.left.get(holder) == claim):
             return
-        if claim.stands is not None and is_light:
+        queues = list(dict.fromkeys(claim.queues))
+        marks = self._marks.known(queues) if claim.stands is not None else []
+        if claim.stands is not None and (marks or self._marks.can_be_done_without):
             self.left[holder] = claim
             lease = (claim.token, holder, claim.visibility)
             wish = [self._clock.given(), claim.stands, Texts.of(queues), *lease]

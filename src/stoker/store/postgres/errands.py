@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from contextlib import suppress
 
 import msgspec
 from msgspec.structs import replace
 
+from stoker.errors import StokerError
 from stoker.kernel.job import Job
 from stoker.store import Claim
 from stoker.store.standing import started_for
@@ -31,7 +33,14 @@ class Errand(msgspec.Struct, array_like=True):
         """The job as it runs, if it came along."""
         if self.about is None:
             return None
-        job = replace(_DECODE(b64decode(self.about)), id=self.job)
+        with suppress(
+            msgspec.MsgspecError, ValueError, StokerError
+        ):  # by another version, which knows more of jobs
+            return self._started(self.about)
+        return None
+
+    def _started(self, about: str) -> Job:
+        job = replace(_DECODE(b64decode(about)), id=self.job)
         claim = Claim((job.queue,), 1, self.token, self.session, self.visibility)
         return started_for(claim, job, self.started_at)
 
