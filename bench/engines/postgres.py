@@ -30,6 +30,9 @@ _SETTINGS = {
     # Else a checkpoint would fall into the turn of whoever happens to be at work.
     "checkpoint_timeout": "1h",
     "max_wal_size": "16GB",
+    # So much of its log a server uses over again. One that never did would halt everybody for 50 ms
+    # with each new file, which has to be filled with zeros: a fresh server does, no other one.
+    "min_wal_size": "2GB",
     # Counts queries while idle workers are watched; it rests otherwise.
     "shared_preload_libraries": "pg_stat_statements",
     "pg_stat_statements.track": "none",
@@ -42,7 +45,10 @@ _TOLD = (
     "shared_buffers",
     "checkpoint_timeout",
     "max_wal_size",
+    "min_wal_size",
 )
+_SPARE_FILES = 64
+_NEXT_FILE = "SELECT pg_logical_emit_message(true, 'bench', ''), pg_switch_wal()"
 _COUNT = """
     SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements AS said
     JOIN pg_database ON said.dbid = pg_database.oid WHERE datname = %s
@@ -105,9 +111,16 @@ class Postgres:
         (value,) = self._home.ask("SELECT current_setting(%s)", name)
         return str(value)
 
+    def age(self) -> None:
+        """Let it have files for its log, as one has that was not started just now."""
+        with closing(psycopg.connect(self._home.url, autocommit=True)) as connection:
+            for _ in range(_SPARE_FILES):
+                connection.execute(_NEXT_FILE)
+
     @contextmanager
     def place(self, folder: Path) -> Iterator[Database]:  # noqa: ARG002 - the server has its own
         """A new database."""
+        self._home.ask("CHECKPOINT")  # files of the log that nobody needs any more are used again
         name = f"bench_{next(self._numbers)}"
         self._home.ask(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         try:
@@ -160,7 +173,9 @@ def started(folder: Path) -> Iterator[Postgres]:
 
     # SIGINT is what PostgreSQL calls a fast shutdown: it does not wait for its clients.
     with server(command, answers, log, stop=signal.SIGINT) as port:
-        yield Postgres(port)
+        postgres = Postgres(port)
+        postgres.age()
+        yield postgres
 
 
 def _programs() -> Path:

@@ -111,11 +111,12 @@ class Lobby:
     def keep_places(self, doorman: Doorman) -> int:
         """Keep all places that are free; if none is, the doorman is woken with the next one."""
         with self._lock:
+            if doorman not in self._waiting:
+                self._waiting.append(doorman)  # first of all, so that no place is freed unseen
             places = self._free() - self._kept_now() + self._kept.get(doorman, (0, 0.0))[0]
             if places > 0:
+                self._waiting.remove(doorman)
                 self._kept[doorman] = (places, time.monotonic() + KEPT_FOR)
-            elif doorman not in self._waiting:
-                self._waiting.append(doorman)
             return max(places, 0)
 
     def free_places(self, doorman: Doorman) -> None:
@@ -147,6 +148,8 @@ class Lobby:
 
     def place_free(self) -> None:
         """A job has ended: the place is kept for a doorman who has waited for one."""
+        if not self._waiting:
+            return  # not by the lock: all runners pass here with every job
         with self._lock:
             if not self._waiting:
                 return

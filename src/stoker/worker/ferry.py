@@ -13,7 +13,6 @@ import logging
 import math
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import NamedTuple
@@ -33,6 +32,7 @@ from stoker.worker.context import Context
 from stoker.worker.crews import Assignment, Crew, all_taken
 from stoker.worker.doormen import KEPT_FOR, Lobby
 from stoker.worker.heart import Heart
+from stoker.worker.hold import Hold, lease_of
 from stoker.worker.pace import AHEAD_SECONDS, Pace
 from stoker.worker.performing import PUT_OFF
 from stoker.worker.tasks import Definition, Tasks
@@ -51,7 +51,9 @@ _BREATH_SECONDS = 0.001
 """After a trip that brought less than there was room for: the handlers it was for begin the sooner,
 and whatever they are done with until then goes along with the next one."""
 _MOST_BREATHS = 10
-"""So long the tender waits for something to carry."""
+"""So long they wait for something to carry."""
+_PLENTY = 2
+"""Jobs in hand for each that may run: when half of all is done there are still more than that."""
 _TROUBLE_PAUSES = (0.05, 0.2, 1.0, 2.0, 5.0)
 
 
@@ -76,10 +78,11 @@ class Ferry:
         self._take_back = take_back
         self._heart = heart
         self.lobby = Lobby(desk, free=self._free, wake_ferry=self.wake)
-        self.in_hand: set[Assignment] = set()
+        self._hold = Hold()
+        self.in_hand = self._hold.in_hand
+        self._outbox = self._hold.outbox
         self.accepting = True
         self.finished = 0
-        self._outbox: deque[tuple[Job, Outcome | None]] = deque()
         self._lock = threading.Lock()
         self._ear: Listener | None = None
         self._woken = False
@@ -104,15 +107,11 @@ class Ferry:
     def done(self, assignment: Assignment, outcome: Outcome | None) -> None:
         """It is known what came of a job; None: there is nobody to report to any more.
 
-        The first word counts: a handler that was reported for may say what it likes.
+        A handler that was reported for may say what it likes.
         """
-        with self._lock:
-            if assignment not in self.in_hand:
-                return
-            self.in_hand.remove(assignment)
-            self._outbox.append((assignment.context.job, outcome))
-        self.lobby.place_free()
-        self._rouse()
+        if self._hold.settle(assignment, outcome):
+            self.lobby.place_free()
+            self._rouse()
 
     def decline(self) -> None:
         """Take nothing new from now on; what a trip still brings goes back at once."""
@@ -172,8 +171,8 @@ class Ferry:
                     self._sleep(ear)
                 elif not brought.full:
                     self._rest(ear, _BREATH_SECONDS)
-                elif self._tender is not None:
-                    self._tender.call()
+                else:
+                    self._go_on()
             except Exception as error:  # noqa: BLE001 - whatever it is, the worker goes on
                 pause = _TROUBLE_PAUSES[min(troubles, len(_TROUBLE_PAUSES) - 1)]
                 logger.warning("the store is in trouble, trying again in %g s: %s", pause, error)
@@ -214,10 +213,8 @@ class Ferry:
         self._standing, self._strays_by = None, math.inf
         ours = Filter(states=(State.RUNNING,), session=self._heart.session, limit=_MOST_IN_HAND)
         held = self._desk.store.find(ours)
-        with self._lock:
-            known = {_lease(assignment.context.job) for assignment in self.in_hand}
-            known.update(_lease(job) for job, _ in self._outbox)
-        strays = [job for job in held if _lease(job) not in known]
+        known = self._hold.leases()
+        strays = [job for job in held if lease_of(job) not in known]
         self._hand_out(self._desk.dispatch.granted(strays))
 
     def _go_alone(self) -> None:
@@ -234,17 +231,25 @@ class Ferry:
         self._hand_out(admitted)
         return _Brought(brought.any or bool(admitted), brought.full)
 
+    def _go_on(self) -> None:
+        """There may be more where that came from. As long as there is plenty for the crews to do it
+        can wait until a trip is worth it."""
+        if self._tender is not None:
+            self._tender.call()
+        if len(self.in_hand) > _PLENTY * self._concurrency:
+            self._gather()
+
     def _second_trip(self) -> bool:
         try:
-            return self._is_worth_a_trip() and self._carry().full
+            return self._gather() and self._carry().full
         except Exception:  # noqa: BLE001 - the ferry meets with the same trouble, and tells of it
             self._missed = True
             self.wake()
             return False
 
-    def _is_worth_a_trip(self) -> bool:
-        """Wait a little until half of what is in hand is done. Who went before would bring next to
-        nothing, and who went home would leave the ferry to do it all."""
+    def _gather(self) -> bool:
+        """Wait a little until half of what is in hand is done; False if it is not. Who went before
+        would bring next to nothing, and a tender at home would leave the ferry to do it all."""
         for _ in range(_MOST_BREATHS):
             if self._stopping or 2 * len(self._outbox) >= len(self.in_hand):
                 return True
@@ -370,7 +375,7 @@ class Ferry:
     def _take_in(self, assignments: list[Assignment]) -> bool:
         with self._lock:
             if self.accepting:
-                self.in_hand.update(assignments)
+                self._hold.load(assignments)
             else:
                 self._outbox.extend((each.context.job, Released()) for each in assignments)
             return self.accepting
@@ -422,11 +427,6 @@ class Ferry:
         if self._due_at is not None and self._due_at <= self._desk.store.now():
             self._due_at = self._desk.dispatch.next_due(self._queues, after=self._asked_at)
         return self._due_at
-
-
-def _lease(job: Job) -> tuple[int, int | None]:
-    """By what a job in hand is known; of one claim there may be several."""
-    return job.id, job.token
 
 
 class _Brought(NamedTuple):
