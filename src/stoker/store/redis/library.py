@@ -30,7 +30,7 @@ _GROUND: Mapping[str, str] = {
     "walk": "note_taken, set_out, foremost, let_in_foremost, set_out_again, leave_lanes, "
     "shut_lanes",
     "lanewise": "take_by_lanes",
-    "claim": "serve, start, is_alive, told_lives",
+    "claim": "serve, lease, note_leases, is_alive, told_lives",
     "standing": "leave_standing, start_at_once",
 }
 # Of these there is only what they export.

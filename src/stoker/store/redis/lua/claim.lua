@@ -155,7 +155,7 @@ local function terms_of(head, claim)
   return lease_end, not stays and claim[5] or ''
 end
 
-local function lease(claim, holders, number, life, head)
+function lease(claim, holders, number, life, head)
   local lease_end, session = terms_of(head, claim)
   local leases = holders[session] or {}
   leases[#leases + 1] = lease_end and whole(lease_end) or 'inf'
@@ -165,8 +165,16 @@ local function lease(claim, holders, number, life, head)
   return started(life, claim[3], session == '' and NOBODY or claim[4], until8)
 end
 
+-- Who holds what, and until when.
+function note_leases(holders)
+  for session, leases in pairs(holders) do
+    call_many('ZADD', T .. ':s:' .. session, leases, 2)
+    call('SADD', T .. ':holders', session)
+  end
+end
+
 -- Jobs without anything of their own start alike: their life is the one that was written first.
-function start(claim, taken)
+local function start(claim, taken)
   local numbers, read, write = taken.numbers, fetch, put
   if not is_sorted(numbers) then
     read, write = fetch_scattered, put_scattered
@@ -194,10 +202,7 @@ function start(claim, taken)
     end
   end
   write('l', numbers, news)
-  for session, leases in pairs(holders) do
-    call_many('ZADD', T .. ':s:' .. session, leases, 2)
-    call('SADD', T .. ':holders', session)
-  end
+  note_leases(holders)
   return bodies, news
 end
 

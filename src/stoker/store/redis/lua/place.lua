@@ -28,8 +28,7 @@ local function place(keys, args)
   local given = sub(who, 49)
   if said[8] and given ~= '-' then
     go_by(given)
-    local facts = {spread(said, 8, 13)}
-    if start_at_once(queue, facts, said[2] == '1', tonumber(said[7] or '0'), written, args[3]) then
+    if start_at_once(queue, said, said[2] == '1', tonumber(said[7] or '0'), written, args[3]) then
       return number
     end
   end

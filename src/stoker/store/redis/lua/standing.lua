@@ -18,20 +18,12 @@ function leave_standing(claim, grant)
   end
 end
 
-local function channel_of(claim)
-  return T .. ':bell:' .. claim[7]
-end
-
--- Whoever may not ask takes it that somebody listens.
-local function is_heard(claim)
-  local told = redis.pcall('PUBSUB', 'SHARDNUMSUB', channel_of(claim))
-  return told.err or told[2] > 0
-end
-
--- The number of a job, the length of its life, the life, and the body.
-local function tell_errand(claim, number, life, body)
+-- Sends a job to whoever left the claim: its number, the length of its life, the life, and the body.
+-- False if nobody listens there. What is sent leaves the server when all the rest is done.
+local function is_heard(claim, number, life, body)
   local told = #body <= LONGEST_BODY and body or ''
-  call('SPUBLISH', channel_of(claim), number .. pack('>I4', #life) .. life .. told)
+  local errand = number .. pack('>I4', #life) .. life .. told
+  return call('SPUBLISH', T .. ':bell:' .. claim[7], errand) > 0
 end
 
 local function is_anybody_due(queue, time_first)
@@ -40,23 +32,25 @@ local function is_anybody_due(queue, time_first)
 end
 
 -- Takes a new job in as one that runs for whoever left the claim; false if it cannot be. Of the queue,
--- which has no limit but perhaps a capacity, facts are the fields e, p, c, n, 1 and u.
-function start_at_once(queue, facts, time_first, queued, number, body)
-  local left, paused, capacity, laned, running, used = spread(facts)
+-- which has no limit but perhaps a capacity, are known how many are queued, and by `said` from the
+-- eighth on the fields e, p, c, n, 1 and u.
+function start_at_once(queue, said, time_first, queued, number, body)
+  local _, paused, capacity, laned, running, used = spread(said, 8, 13)
   if paused == '1' or capacity or (laned or '0') ~= '0'
     or queued > 0 and is_anybody_due(queue, time_first) then
     return false
   end
-  local claim, name = decode(left), T .. ':q:' .. queue
+  local claim, name, leases = decode(said[8]), T .. ':q:' .. queue, {}
   call('HDEL', name, 'e')
-  if not is_alive(claim[5]) or not is_heard(claim) then
+  local special = byte(body) ~= 0 and head_of(body)
+  local life = lease(claim, leases, number, BORN, special)
+  if not is_alive(claim[5]) or not is_heard(claim, number, life, body) then
     return false
   end
   put_new({number}, {body})
-  local page = {used = tonumber(used or '0')}
-  local taken = {count = 1, numbers = {number}, pages = {page}, tasks = {}, bodies = {body}}
-  local _, lives = start(claim, taken)
-  call('HSET', name, '1', tonumber(running or '0') + 1, 'u', whole(page.used))
-  tell_errand(claim, number, lives[1], body)
+  put('l', {number}, {life})
+  note_leases(leases)
+  local weight = special and special[8] or WHOLE_WEIGHT
+  call('HSET', name, '1', tonumber(running or '0') + 1, 'u', whole(tonumber(used or '0') + weight))
   return true
 end
