@@ -248,13 +248,15 @@ class Clerk:
     ) -> dict[str, QueueSettings]:
         """The settings of queues, at most a second old; or only of those that are `known`."""
         now = self.store.now()
-        found = {
-            queue: kept[1]
-            for queue in queues
-            if (kept := self._settings.get(queue)) and kept[0] <= now < kept[0] + _SETTINGS_AGE
-        }
-        missing = [] if known else [queue for queue in queues if queue not in found]
-        return {**found, **self._read_settings(missing, now)} if missing else found
+        found: dict[str, QueueSettings] = {}
+        missing: list[str] = []
+        for queue in queues:
+            kept = self._settings.get(queue)
+            if kept is not None and kept[0] <= now < kept[0] + _SETTINGS_AGE:
+                found[queue] = kept[1]
+            else:
+                missing.append(queue)
+        return found if known or not missing else found | self._read_settings(missing, now)
 
     def last_settings(self, queue: str) -> QueueSettings | None:
         """The settings as they were when they were last looked at, however long ago that was."""

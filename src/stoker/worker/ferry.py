@@ -187,6 +187,8 @@ class Ferry:
             return
         if errand_ring(self._heart.session) in rung:
             self._take_errand(ear.brought())
+            if len(rung) == 1:
+                return  # whoever runs it waits for the interpreter, which is ours until we rest
         self.lobby.wake(rung)
         if session_ring(self._heart.session) in rung:
             self._heart.look()

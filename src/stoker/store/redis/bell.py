@@ -123,10 +123,11 @@ class RedisListener:
             timeout = min(timeout, _AGAIN_AFTER)
         heard: set[str] = set()
         for source, _ in self._poll.poll(math.ceil(max(timeout, 0.0) * 1000)):
-            if source == self._nudge.fileno():
+            ear = self._ears.get(source)
+            if ear is not None:
+                heard |= self._heard_by(ear)
+            elif source == self._nudge.fileno():
                 self._nudge.take_back()
-            elif source in self._ears:
-                heard |= self._heard_by(self._ears[source])
         return heard
 
     def _heard_by(self, ear: _Ear) -> set[str]:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterator
-from contextlib import suppress
 from ssl import SSLSocket, SSLWantReadError
 from typing import Any
 
@@ -27,6 +25,11 @@ Argument = bytes | str | int | float
 _READ_SIZE = 1 << 20
 _INCOMPLETE: Any = object()
 _WAITED_IN_VAIN = (TimeoutError, BlockingIOError, SSLWantReadError)
+
+HERALD = b"*1\r\n$4\r\nPING\r\n"
+"""Sent ahead of a command whose news for others shall leave the server before its own answer: the
+server writes to those first who had nothing to get until last. Whoever has been answered the herald
+by the time of the news comes behind them."""
 
 
 class Line:
@@ -60,8 +63,11 @@ class Line:
         return int(self._socket.fileno())
 
     def exchange(self, command: bytes) -> Any:
-        """Send a packed command and read its answer. An error that the server tells is raised."""
+        """Send a packed command, with a herald or without, and read its answer. An error that the
+        server tells is raised."""
         self.send(command)
+        if command.startswith(HERALD):
+            self._next()  # whatever it is: the command itself is answered, too
         return self.read()
 
     def send(self, command: bytes) -> None:
@@ -77,24 +83,32 @@ class Line:
 
     def read(self) -> Any:
         """The next answer, or what else the server has to say."""
-        while (answer := self._reader.gets(False)) is _INCOMPLETE:
-            self._receive()
+        answer = self._next()
         if isinstance(answer, trouble.RedisError):
             raise answer
+        return answer
+
+    def _next(self) -> Any:
+        while (answer := self._reader.gets(False)) is _INCOMPLETE:
+            self._receive()
         return answer
 
     def listen(self) -> None:
         """From now on nobody waits here for what the server says: see `heard`."""
         self._socket.setblocking(False)
 
-    def heard(self) -> Iterator[Any]:
+    def heard(self) -> list[Any]:
         """All that has come since the last time."""
-        with suppress(trouble.TimeoutError):
+        try:
             self._receive()
+        except trouble.TimeoutError:
+            return []
+        news = []
         while (said := self._reader.gets(False)) is not _INCOMPLETE:
             if isinstance(said, trouble.RedisError):
                 raise said
-            yield said
+            news.append(said)
+        return news
 
     def _receive(self) -> None:
         try:

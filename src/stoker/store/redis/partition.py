@@ -23,7 +23,7 @@ from stoker.store import Answer, Beat, Claim, Receipt, Session
 from stoker.store.lone import lone_job
 from stoker.store.redis import layout
 from stoker.store.redis.clock import ServerClock
-from stoker.store.redis.connection import Argument, Prepared
+from stoker.store.redis.connection import HERALD, Argument, Prepared
 from stoker.store.redis.look import PAGE, Looker
 from stoker.store.redis.options import Ack
 from stoker.store.redis.stand import hexadecimal, place
@@ -57,6 +57,8 @@ class Partition(Looker):
         self._clock = clock
         self._callers: deque[_Caller] = deque()
         self._highest = 0
+        self._is_awaited = False
+        """Was the last job that was placed one that somebody waited for? So may be the next."""
         self._placement = Prepared("FCALL", wire.function("place"), "1", self.tag)
 
     def call(self, name: str, *args: Argument, ack: Ack = Ack.MEMORY) -> list[Any]:
@@ -105,10 +107,12 @@ class Partition(Looker):
         who = _WHO.pack(caller.name.encode(), caller.serial, self._highest) + place(job)
         who += self._clock.argument if may_start_at_once(job, self._clock()) else _NOT_NOW
         told = self._placement(who, job.queue.encode(), layout.head(job) + job.payload)
-        number = wire.tell(self.slot, told, wire.ack)
+        number = wire.tell(self.slot, HERALD + told if self._is_awaited else told, wire.ack)
         self._callers.append(caller)
         if not number:
             return None
+        self._is_awaited = number < 0
+        number = abs(number)
         self._highest = max(self._highest, number)
         return Answer([Receipt(ids=(number + (self.number << PARTITION_SHIFT),))])
 

@@ -4,7 +4,8 @@
 -- The job has a weight, no name of its own and no parent, and does not repeat. args: who and where,
 -- queue, body. The first is 16 bytes for the slot of the caller, eight each for the serial number of
 -- its call and the highest number it has seen given out, 16 for the job's place, and the moment, or
--- '-' if the job must not start at once. Returns the job's number; 0 if something is said about the
+-- '-' if the job must not start at once. Returns the job's number, below zero if it has started for
+-- somebody who waited for it (unless it is told again); 0 if something is said about the
 -- store or the queue that is not heeded here: then nothing was done.
 
 local function place(keys, args)
@@ -29,7 +30,7 @@ local function place(keys, args)
   if said[8] and given ~= '-' then
     go_by(given)
     if start_at_once(queue, said, said[2] == '1', tonumber(said[7] or '0'), written, args[3]) then
-      return number
+      return -number
     end
   end
   local order, home = sub(who, 33, 48) .. written, sub(written, 1, 5)
