@@ -244,7 +244,7 @@ class Clerk:
         return self.settings_of([queue])[queue]
 
     def settings_of(
-        self, queues: Sequence[str], *, known: bool = False
+        self, queues: Iterable[str], *, known: bool = False
     ) -> dict[str, QueueSettings]:
         """The settings of queues, at most a second old; or only of those that are `known`."""
         now = self.store.now()

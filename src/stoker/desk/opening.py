@@ -6,7 +6,7 @@ Settings are up to a second old; when a queue opens and closes is exact all the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from stoker.desk.clerk import Clerk
@@ -60,6 +60,8 @@ class Opening:
         """Which of these jobs, just claimed, should not have been: their queue was closed at that
         moment, or nobody asked its throttler."""
         special = self._special({job.queue for job in jobs}, exactly=True)
+        if not special:
+            return set()
         return {
             job.id
             for job in jobs
@@ -102,14 +104,17 @@ class Opening:
             self._shut.clear()  # where every job has a queue of its own
         self._shut[queue] = shut
 
-    def _special(self, names: Iterable[str], *, exactly: bool = False) -> dict[str, QueueSettings]:
+    def _special(
+        self, names: Collection[str], *, exactly: bool = False
+    ) -> dict[str, QueueSettings]:
         """The settings of those queues that may not be open to everybody.
 
         Unless it has to be known exactly, who was open to everybody when last looked at is taken to
         be so still, and where there are very many nobody is looked up: what is claimed in error is
         given back, and then it is known.
         """
-        names = [name for name in names if exactly or not self._was_plain(name)]
+        if not exactly:
+            names = [name for name in names if not self._was_plain(name)]
         known = self._clerk.settings_of(names, known=len(names) > _MOST_LOOKED_UP)
         return {name: settings for name, settings in known.items() if _is_special(settings)}
 
