@@ -71,14 +71,31 @@ MUTANTS = {
     "a key's use is forgotten": Mutant(
         "books.py", "if settings.limits_keys:", "if settings.limits_keys and min(units) > 0:"
     ),
-    "a task's use is forgotten": Mutant("books.py", "_count_up(moved, tasks, units)", "pass"),
+    "a task's use is forgotten": Mutant(
+        "books.py", "self.meters.move(book.id, tasks, units)", "pass"
+    ),
     "what runs already is not counted when a queue is given a limit": Mutant(
         "meters.py", 'run(_SQL["count_use"], (queue, tasks, keys))', "pass"
     ),
-    "a meter without room among the others is lost": _of_meters("elif change:", "elif 0:"),
-    "a meter apart says nothing": _of_meters("if self._any_apart else 0", "if 0 else 0"),
-    "a meter apart begins anew among the others": _of_meters("(not before and len", "(len"),
-    "a meter apart stays when it says nothing": _of_meters("if not units]\n", "if 0]\n"),
+    "a meter without room among the others is lost": _of_meters(
+        "self._changed_apart.add(meter)", "pass"
+    ),
+    "a meter apart says nothing": _of_meters(
+        "self._units if self._any_apart else", "self._units if 0 else"
+    ),
+    "a meter apart begins anew among the others": _of_meters(
+        "if not before and len(self", "if len(self"
+    ),
+    "a meter apart stays when it says nothing": _of_meters("if not row[2]]\n", "if 0]\n"),
+    "a meter that was read before says the same for ever": _of_meters(
+        "units.copy() if text == last else", "units.copy() if last != '{}' else"
+    ),
+    "what was read before changes with those who read": _of_meters(
+        "units.copy() if text == last else", "units if text == last else"
+    ),
+    "what was written changes with those who wrote": _of_meters(
+        "(text, units.copy())", "(text, units)"
+    ),
     "jobs stay where they are when their queue is given a limit": Mutant(
         "books.py", "if _arrangement(before) != _arrangement(settings):", "if False:"
     ),
@@ -164,40 +181,53 @@ MUTANTS = {
     "long payloads are dropped": Mutant(
         "commit.py", 'tx.connection.execute(_SQL["put_body"], (job_id, job.payload))', "pass"
     ),
+    "a lane is shut for ever if only a few are": Mutant(
+        "lanes.py", "if lane in lanes or key_of(lane) in keys}", "if lane in lanes}"
+    ),
+    "a lane is shut for ever if many are": Mutant(
+        "lanes.py", "lanes.union(*(lanes_of(key, book.settings) for key in keys))", "lanes"
+    ),
+    "among jobs that are due together all heads come first": _among_tenants(
+        "_ENDLESS if self._by_time else job_id)", "0)"
+    ),
     "turning the order forgets the lanes": Mutant(
         "lanes.py", 'run(_SQL["drop_heads"], (book.id,))', "return"
     ),
-    "a key without room is given another place": _among_tenants("if left < 0:", "if 0:"),
+    "a key without room is given another place": _among_tenants("if room >= weight:", "if 1:"),
     "a key has as much room as before when it has taken some": _among_tenants(
-        "self._left[key] = left\n", "pass\n"
+        "rooms[key] = room - weight\n", "pass\n"
     ),
     "a job that is too heavy for its key never runs": _among_tenants(
-        "if used else max(capacity, weight)", ""
+        "max(capacity, weight)  #", "capacity  #"
     ),
     "all heads come before those behind them": _among_tenants(
         "            self._offer_to_those_before(self._place(head))\n", ""
     ),
     "nobody who waits comes before a round of heads": _among_tenants(
-        "if self._waiting and self._waiting[0] < self._place(last):", "if 0:"
+        "if self._waiting and self._waiting[0] < last:", "if 0:"
     ),
-    "nobody behind a head comes before a round of them": _among_tenants("<= due_at for", "< 0 for"),
+    "nobody behind a head comes before a round of them": _among_tenants(
+        "h[_NEXT_ID]) < at_most]", "h[_NEXT_ID]) < (0,)]"
+    ),
     "nobody behind a head has a turn before a round of them": _among_tenants(
-        "<= turn for", "< 0 for"
+        "h[_WEIGHT]) <= turn]", "h[_WEIGHT]) < 0]"
     ),
     "those behind heads are not looked at": _among_tenants(
-        "            self._look_behind(self._reached.get(row[_KEY], 0), row, rest)\n",
+        "            self._look_behind(row, rest)\n",
         "            pass\n",
     ),
     "those behind a round of heads are not looked at": _among_tenants(
-        "                self._look_behind(self._reached.get(head[_KEY], 0), head, None)\n",
+        "                self._look_behind(head, None)\n",
         "                pass\n",
     ),
     "a lane has its old head when more than that was taken": _among_tenants(
-        "if head[_KEY] in self._searched:", "if 0:"
+        "if row[_KEY] not in self._searched:", "if row[_HEAD] is not None:"
     ),
-    "a turn has no length": _among_tenants("= turn + self._turn_length(key, weight)", "= turn"),
+    "a turn has no length": _among_tenants(
+        "= self._clock + self._turn_length(key, row[_WEIGHT])", "= self._clock"
+    ),
     "the clock stands still while keys take turns": _among_tenants(
-        "            self._clock = turn\n", ""
+        "lanes.remember(book, others, self._clock)", "lanes.remember(book, others, book.clock)"
     ),
     "other ranks do not hear that their key had a turn": _among_tenants(
         "lanes.write_turns(book, self._reached)", "pass"

@@ -57,3 +57,13 @@ def test_one_apart_counts_against_its_key(store: SqliteStore) -> None:
     desk.control.configure("q", QueueSettings(key_capacity=3))
     assert [job.key for job in desk.dispatch.claim(["q"], 9)] == ["c"]
     assert places(store) == ({"=a", "=b"}, {"=c"})
+
+
+def test_what_was_never_written_is_not_remembered(store: SqliteStore) -> None:
+    first = meters.Meters(store._writer)
+    first.move(1, ["=a"], [1000])
+    first.settle()
+    first.move(1, ["=a"], [1000])
+    second = meters.Meters(store._writer)
+    second.move(1, ["=a"], [1000])
+    assert meters.Meters(store._writer).reading(1)("=a") == 1000

@@ -20,7 +20,6 @@ from stoker.store.sqlite.lanes import Lanes
 from stoker.store.sqlite.library import Connection
 from stoker.store.sqlite.meters import Meters
 from stoker.store.sqlite.queue_book import QueueBook, SettingsReader
-from stoker.store.sqlite.rows import lanes_of
 from stoker.store.walk import limited_tasks
 
 _SQL = statements("stoker.store.sqlite.sql", "books.sql")
@@ -120,13 +119,12 @@ class Books:
         settings = book.settings
         if not settings.limited:
             return
-        moved = self.meters.moved(book.id)
         if settings.limits_keys:
             keys = [None if job.key is None else of_key(job.key) for job in jobs]
-            _count_up(moved, keys, units)
+            self.meters.move(book.id, keys, units)
         if settings.tasks or settings.task_rates:
             tasks = [of_task(job.name) if settings.limits_task(job.name) else None for job in jobs]
-            _count_up(moved, tasks, units)
+            self.meters.move(book.id, tasks, units)
         if min(units, default=0) < 0:
             self._ease(book, jobs)
 
@@ -136,9 +134,7 @@ class Books:
         if any_shut or book.settings.shares_room:
             self._eased.add(book.name)
         if any_shut:
-            for key in {job.key for job in jobs} - {None}:
-                for lane in lanes_of(key, book.settings):
-                    self.lanes.open(book, lane)
+            self.lanes.open_to(book, {job.key for job in jobs if job.key is not None})
 
     def members(self, name: str) -> dict[str, int]:
         """The queues within this one, and the units that each of them holds."""
@@ -186,12 +182,6 @@ class Books:
                 row = (book.id, *book.counts, book.used, book.laned)
                 self._connection.execute(_SQL["write_queue"], row)
                 book.changed = False
-
-
-def _count_up(moved: dict[str, int], meters: Sequence[str | None], units: Sequence[int]) -> None:
-    for meter, own in zip(meters, units, strict=True):
-        if meter is not None:
-            moved[meter] = moved.get(meter, 0) + own
 
 
 def _awaits_reply(job: Job) -> bool:

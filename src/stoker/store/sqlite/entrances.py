@@ -89,7 +89,7 @@ class _Ledger:
         assert book is not None, "a queue that nobody knows has no limits"
         if not meter:
             return sum({**self._books.members(queue), queue: book.used}.values())
-        return self._books.meters.reading(book.id)(meter)
+        return self._books.meters.reading(book.id)(meter) or 0
 
     def flow(self, queue: str, meter: str) -> str:
         return self._books.meters.flow(queue, meter)

@@ -44,6 +44,7 @@ class Lanes:
         self._lost: dict[Spot, QueueBook] = {}
         self._arrived: dict[Spot, tuple[tuple[int, int, int], QueueBook]] = {}
         self._opened: dict[QueueBook, set[str]] = {}
+        self._eased: dict[QueueBook, set[str]] = {}
 
     # -- who comes and goes ----------------------------------------------------------------
 
@@ -69,6 +70,10 @@ class Lanes:
         """Something happened that may let a lane's jobs start."""
         self._opened.setdefault(book, set()).add(lane)
 
+    def open_to(self, book: QueueBook, keys: set[str]) -> None:
+        """The jobs of some keys may start now, in whichever lane they stand."""
+        self._eased.setdefault(book, set()).update(keys)
+
     def make_anew(self, book: QueueBook) -> None:
         """The lanes of a queue are others now."""
         run = self._connection.execute
@@ -81,11 +86,21 @@ class Lanes:
         """Write the heads of lanes that moved, and open what an event may have made room for."""
         if self._lost or self._arrived:
             self._write_heads()
-        for book, lanes in self._opened.items():
-            if self.any_shut(book):
-                opened = [(book.id, lane, self._now, book.first_turn) for lane in sorted(lanes)]
-                self._for_all("open_lane", opened)
+        for book in {**self._opened, **self._eased}:
+            lanes = self._shut_of(book, self._opened.get(book, set()), self._eased.get(book, set()))
+            opened = [(book.id, lane, self._now, book.first_turn) for lane in sorted(lanes)]
+            self._for_all("open_lane", opened)
         self._opened.clear()
+        self._eased.clear()
+
+    def _shut_of(self, book: QueueBook, lanes: set[str], keys: set[str]) -> set[str]:
+        """Of these lanes, and of those of these keys, the ones that are shut; others may be among
+        them if so many are shut that it is dearer to look at all."""
+        most = len(lanes) + len(keys)
+        shut = self._connection.execute(_SQL["shut_lanes"], (book.id, most)).fetchall()
+        if len(shut) < most:
+            return {lane for (lane,) in shut if lane in lanes or key_of(lane) in keys}
+        return lanes.union(*(lanes_of(key, book.settings) for key in keys))
 
     def _write_heads(self) -> None:
         lost = sorted(self._lost.items(), key=_spot)

@@ -7,7 +7,7 @@ them would; those that come when it is full have a row each, until they hold not
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -24,24 +24,44 @@ _TOGETHER = 1000
 """Meters in one row: some twenty kilobytes then, written with each commit."""
 
 
+class _Row:
+    """The row of those together, as it is written. What it said last need not be read anew."""
+
+    def __init__(self) -> None:
+        self._last: tuple[str, dict[str, int]] = ("{}", {})
+
+    def read(self, text: str) -> dict[str, int]:
+        """What it says, to be changed."""
+        last, units = self._last
+        return units.copy() if text == last else _DECODER.decode(text)
+
+    def written(self, units: dict[str, int]) -> str:
+        """The row that says so."""
+        text = _ENCODER.encode(units).decode()
+        self._last = (text, units.copy())
+        return text
+
+
+_ROW = _Row()
+
+
 class Meters:
     """What one transaction knows of meters, and does to them."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._held: dict[int, _Held] = {}
-        self._moved: dict[int, dict[str, int]] = {}
 
-    def moved(self, queue: int) -> dict[str, int]:
-        """What was taken or given back of a queue's units, to be added to."""
-        return self._moved.setdefault(queue, {})
+    def move(self, queue: int, meters: Iterable[str | None], units: Iterable[int]) -> None:
+        """Units of a queue are taken, or given back: of each meter so many."""
+        self._of(queue).move(meters, units)
 
-    def reading(self, queue: int) -> Callable[[str], int]:
-        """How to ask for the units that a queue's meters hold now."""
-        held, moved = self._before(queue).units, self.moved(queue).get
-        return lambda meter: held(meter) + moved(meter, 0)
+    def reading(self, queue: int) -> Callable[[str], int | None]:
+        """How to ask for the units that a queue's meters hold now, till they move again. One that
+        holds none may say nothing."""
+        return self._of(queue).reading()
 
-    def _before(self, queue: int) -> _Held:
+    def _of(self, queue: int) -> _Held:
         held = self._held.get(queue)
         if held is None:
             held = self._held[queue] = _Held(self._connection, queue)
@@ -58,10 +78,8 @@ class Meters:
 
     def settle(self) -> None:
         """Write what has changed. A meter that says nothing is not kept."""
-        for queue, moved in self._moved.items():
-            if moved:
-                self._before(queue).settle(moved)
-        self._moved.clear()
+        for held in self._held.values():
+            held.settle()
 
     # -- rates -----------------------------------------------------------------------------
 
@@ -84,51 +102,67 @@ class _Held:
         self._connection = connection
         self._queue = queue
         text = connection.execute(_SQL["together"], (queue,)).get
-        self._together: dict[str, int] = _DECODER.decode(text) if text else {}
+        self._together = _ROW.read(text or "{}")
         self._apart: dict[str, int] = {}
         self._any_apart = connection.execute(_SQL["any_use"], (queue,)).get is not None
+        self._changed = False
+        self._changed_apart: set[str] = set()
 
-    def units(self, meter: str) -> int:
-        """What a meter says; 0 if it is not kept."""
-        units = self._together.get(meter)
-        if units is not None:
-            return units
-        return self._units_apart(meter) if self._any_apart else 0
+    def reading(self) -> Callable[[str], int | None]:
+        """How to ask what a meter says."""
+        return self._units if self._any_apart else self._together.get
+
+    def _units(self, meter: str) -> int:
+        return self._together.get(meter) or self._units_apart(meter)
 
     def _units_apart(self, meter: str) -> int:
         units = self._apart.get(meter)
-        if units is None:
-            found = self._connection.execute(_SQL["use"], (self._queue, meter)).get
-            units = self._apart[meter] = found or 0
-        return units
+        if units is None and self._any_apart:
+            units = self._connection.execute(_SQL["use"], (self._queue, meter)).get
+        return self._apart.setdefault(meter, units or 0)
 
-    def settle(self, moved: dict[str, int]) -> None:
-        """Write down what was taken and given back. A meter stays in its place until it is empty;
-        a new one goes to the others, if they have room for it."""
+    def move(self, meters: Iterable[str | None], units: Iterable[int]) -> None:
+        """Each of these takes so many units, or gives them back. It stays in its place until it is
+        empty; a new one goes to the others, if they have room for it."""
         together = self._together
-        apart: dict[str, int] = {}
-        for meter, change in moved.items():
-            before = self.units(meter)
-            if meter in together or (not before and len(together) < _TOGETHER):
+        self._changed = True
+        for meter, change in zip(meters, units, strict=True):
+            if meter is None or not change:
+                continue
+            before = together.get(meter, 0)
+            if not before and (self._any_apart or len(together) >= _TOGETHER):
+                self._move_apart(meter, change)
+            elif before + change:
                 together[meter] = before + change
-                if not before + change:
-                    del together[meter]
-            elif change:
-                apart[meter] = before + change
-        self._write_together()
-        self._write_apart(apart)
+            else:
+                del together[meter]
+
+    def _move_apart(self, meter: str, change: int) -> None:
+        before = self._units_apart(meter)
+        if not before and len(self._together) < _TOGETHER:
+            self._together[meter] = change
+            return
+        self._any_apart = True
+        self._apart[meter] = before + change
+        self._changed_apart.add(meter)
+
+    def settle(self) -> None:
+        """Write down what has changed."""
+        if self._changed:
+            self._write_together()
+            self._write_apart()
+            self._changed = False
 
     def _write_together(self) -> None:
         run, queue = self._connection.execute, self._queue
         if self._together:
-            run(_SQL["write_together"], (queue, _ENCODER.encode(self._together).decode()))
+            run(_SQL["write_together"], (queue, _ROW.written(self._together)))
         else:
             run(_SQL["drop_together"], (queue,))
 
-    def _write_apart(self, moved: dict[str, int]) -> None:
-        self._any_apart |= bool(moved)
-        self._apart.update(moved)
-        kept = [(self._queue, meter, units) for meter, units in moved.items() if units]
-        gone = [(self._queue, meter) for meter, units in moved.items() if not units]
-        for_all(self._connection, _SQL["write_use"], kept)
+    def _write_apart(self) -> None:
+        changed = [(self._queue, meter, self._apart[meter]) for meter in self._changed_apart]
+        for_all(self._connection, _SQL["write_use"], [row for row in changed if row[2]])
+        gone = [row[:2] for row in changed if not row[2]]
         for_all(self._connection, _SQL["drop_use"], gone)
+        self._changed_apart.clear()

@@ -26,9 +26,10 @@ _ID, _RANK, _DUE_AT = map(Candidate._fields.index, ("id", "rank", "due_at"))
 _WEIGHT, _HEAD, _TURN = map(Candidate._fields.index, ("weight", "head", "turn"))
 _FOREMOST = slice(_ID, _DUE_AT + 1)
 _NEXT = slice(Candidate._fields.index("next_id"), None)
-_NEXT_DUE = Candidate._fields.index("next_due")
+_NEXT_ID, _NEXT_DUE = map(Candidate._fields.index, ("next_id", "next_due"))
 
 _ENDLESS = 2**63
+_NOWHERE = (_ENDLESS, 0, 0, 0)
 
 _Waiting = tuple[int, int, int, int, Row, Iterator[Row] | None]
 """One behind a head: its turn, due time, second and id, its row, and those behind it in turn. If it
@@ -91,20 +92,23 @@ class Seats:
 
     def _is_overtaken(self, heads: list[Row]) -> bool:
         """Does anybody who waits behind a head come before the last of these, or perhaps?"""
-        last = heads[-1]
-        if self._waiting and self._waiting[0] < self._place(last):
+        last, behind = self._place(heads[-1]), self._place_behind
+        if self._waiting and self._waiting[0] < last:
             return True
-        length, turn, due_at = self._turn_length, last[_TURN], last[_DUE_AT]
+        turn, due_at, _, job_id = last
+        length, at_most = self._turn_length, (due_at, _ENDLESS if self._by_time else job_id)
         if self._fair:
-            return any(row[_TURN] + length(row[_KEY], row[_WEIGHT]) <= turn for row in heads)
-        return any((row[_NEXT_DUE] or _ENDLESS) <= due_at for row in heads)
+            near = [h for h in heads if h[_TURN] + length(h[_KEY], h[_WEIGHT]) <= turn]
+        else:
+            near = [h for h in heads if (h[_NEXT_DUE] or _ENDLESS, h[_NEXT_ID]) < at_most]
+        return any(behind(head) < last for head in near)
 
     def _take(self, heads: list[Row]) -> None:
         """All of them, where keys have room. Who is behind them matters only if more are wanted."""
-        roomy = [head for head in heads if self._admit(head[_TURN], head)]
+        roomy = self._admit(heads)
         if len(self._chosen) < self._wanted:
             for head in roomy:
-                self._look_behind(self._reached.get(head[_KEY], 0), head, None)
+                self._look_behind(head, None)
 
     def _mix(self, heads: list[Row]) -> None:
         for head in heads:
@@ -116,6 +120,14 @@ class Seats:
     def _place(self, head: Row) -> tuple[int, int, int, int]:
         second = head[_RANK] if self._by_time else 0
         return (head[_TURN], head[_DUE_AT], second, head[_ID])
+
+    def _place_behind(self, head: Row) -> tuple[int, int, int, int]:
+        """Where the one behind a head stands when that is taken; behind all if nobody is due."""
+        job_id, rank, due_at = head[_NEXT]
+        if job_id is None or due_at > self._tx.now:
+            return _NOWHERE
+        turn = head[_TURN] + self._turn_length(head[_KEY], head[_WEIGHT]) if self._fair else 0
+        return (turn, due_at, rank if self._by_time else 0, job_id)
 
     def _offer_to_those_before(self, place: tuple[int, ...]) -> None:
         waiting = self._waiting
@@ -129,59 +141,61 @@ class Seats:
 
     def _offer(self, turn: int, row: Row, rest: Iterator[Row] | None) -> None:
         """A seat for the foremost of all, if its key has room. Who is behind it may be next."""
-        if self._admit(turn, row):
-            self._look_behind(self._reached.get(row[_KEY], 0), row, rest)
+        if self._admit([row], turn):
+            self._look_behind(row, rest)
 
-    def _admit(self, turn: int, row: Row) -> bool:
-        """A seat for this one, if its key has room. Is there more?"""
-        key, weight = row[_KEY], row[_WEIGHT]
-        left = self._room(key, weight) - weight if self._limits_keys else _ENDLESS
-        if left <= 0:
-            self._full.append(row)
-        if left < 0:
-            return False
-        self._chosen.append(row)
-        self._left[key] = left
+    def _admit(self, rows: list[Row], turn: int | None = None) -> list[Row]:
+        """Seats for those of these whose keys have room, at this turn, or at that of each. The
+        ones whose keys have more."""
+        seated, roomy = self._with_room(rows) if self._limits_keys else (rows, rows)
+        self._chosen += seated
         if self._fair:
-            self._clock = turn
-            self._reached[key] = turn + self._turn_length(key, weight)
-        return left > 0
+            for row in seated:
+                self._clock = row[_TURN] if turn is None else turn
+                key = row[_KEY]
+                self._reached[key] = self._clock + self._turn_length(key, row[_WEIGHT])
+        return roomy
 
-    def _room(self, key: str, weight: int) -> int:
-        left = self._left.get(key)
-        if left is not None:
-            return left
-        capacity = self._capacity(key)
-        if capacity is None:
-            return _ENDLESS
-        used = self._used(of_key(key))
-        return capacity - used if used else max(capacity, weight)  # the heaviest runs alone
+    def _with_room(self, rows: list[Row]) -> tuple[list[Row], list[Row]]:
+        """Those whose keys have room for them, and those of them whose keys have more."""
+        seated, roomy, full, rooms = [], [], self._full, self._left
+        for row in rows:
+            key, weight = row[_KEY], row[_WEIGHT]
+            if key in rooms:
+                room = rooms[key]
+            elif (capacity := self._capacity(key)) is None:
+                room = _ENDLESS
+            elif used := self._used(of_key(key)):
+                room = capacity - used
+            else:
+                room = max(capacity, weight)  # the heaviest runs alone
+            if room >= weight:
+                seated.append(row)
+                rooms[key] = room - weight
+            if room > weight:
+                roomy.append(row)
+            else:
+                full.append(row)
+        return seated, roomy
 
-    def _look_behind(self, turn: int, row: Row, rest: Iterator[Row] | None) -> None:
+    def _look_behind(self, row: Row, rest: Iterator[Row] | None) -> None:
         """Of a head it is known who is behind; elsewhere those who are due come one by one."""
         if rest is None:
-            job_id, rank, due_at = row[_NEXT]
-            if job_id is not None and due_at <= self._tx.now:
-                self._wait(turn, (job_id, rank, due_at), row, None)
+            place = self._place_behind(row)
+            if place is not _NOWHERE:
+                heappush(self._waiting, (*place, row, None))
             return
+        turn = self._reached.get(row[_KEY], 0)
         for job in islice(rest, 1):
-            self._wait(turn, job[_FOREMOST], job, rest)
-
-    def _wait(self, turn: int, job: Row, row: Row, rest: Iterator[Row] | None) -> None:
-        job_id, rank, due_at = job
-        second = rank if self._by_time else 0
-        heappush(self._waiting, (turn, due_at, second, job_id, row, rest))
+            job_id, rank, due_at = job[_FOREMOST]
+            second = rank if self._by_time else 0
+            heappush(self._waiting, (turn, due_at, second, job_id, job, rest))
 
     def close(self) -> None:
         """Write down what became of turns and lanes."""
         book, lanes = self._book, self._tx.books.lanes
         book.laned -= len(self._chosen)
-        heads = [row for row in self._chosen if row[_HEAD] is not None]
-        for head in heads:
-            if head[_KEY] in self._searched:
-                lanes.lose(book, head)
-        alone = [head for head in heads if head[_KEY] not in self._searched]
-        told = lanes.advance(book, alone, self._reached)
+        told = lanes.advance(book, self._heads_alone(), self._reached)
         if self._fair:
             others = {key: turn for key, turn in self._reached.items() if key not in told}
             lanes.remember(book, others, self._clock)
@@ -189,3 +203,15 @@ class Seats:
                 lanes.write_turns(book, self._reached)
         lanes.settle()
         lanes.shut(book, [(Candidate._make(row), None) for row in self._full])
+
+    def _heads_alone(self) -> list[Row]:
+        """Heads of which nobody else of the same lane was chosen. The others' lanes are lost."""
+        if not self._searched:
+            return self._chosen
+        alone: list[Row] = []
+        for row in self._chosen:
+            if row[_KEY] not in self._searched:
+                alone.append(row)
+            elif row[_HEAD] is not None:
+                self._tx.books.lanes.lose(self._book, row)
+        return alone

@@ -38,16 +38,22 @@ ON CONFLICT DO UPDATE SET due_at = excluded.due_at, second = excluded.second, jo
 WHERE (excluded.due_at, excluded.second, excluded.job) < (due_at, second, job)
 
 -- name: move_head
--- The head of an open lane was taken, and it is known who is next.
+-- The head of an open lane was taken, and it is known who is next. The head is there: an UPDATE says
+-- the same, but goes through all of them twice.
 WITH given (head, turn, due_at, second, job) AS (VALUES (?, ?, ?, ?, ?))
-UPDATE head SET turn = given.turn, due_at = given.due_at, second = given.second, job = given.job
-FROM given WHERE id = given.head
+INSERT INTO head (id, queue, lane, bucket, kind, turn, due_at, second, job)
+SELECT head, 0, '', 0, '', turn, due_at, second, job FROM given WHERE true
+ON CONFLICT (id) DO UPDATE SET turn = excluded.turn, due_at = excluded.due_at,
+    second = excluded.second, job = excluded.job
 
 -- name: drop_empty
 DELETE FROM head WHERE id IN (VALUES (?))
 
 -- name: any_shut
 SELECT 1 FROM head WHERE queue = ?1 AND shut = 1 LIMIT 1
+
+-- name: shut_lanes
+SELECT lane FROM head WHERE queue = ?1 AND shut = 1 LIMIT ?2
 
 -- name: open_lane
 -- Who is not due then sleeps on.
