@@ -75,7 +75,7 @@ HOT = {
     "open_lane": [*GIVEN, "SEARCH head USING INDEX head_shut (queue=? AND lane=?)"],
     "wake_lanes": ["SEARCH head USING INDEX head_asleep (queue=? AND wakes_at<?)"],
     "write_turn": [*GIVEN, "SEARCH head USING INDEX sqlite_autoindex_head_1 (queue=? AND lane=?)"],
-    "move_head": [*GIVEN, "SEARCH head USING INTEGER PRIMARY KEY (rowid=?)"],
+    "move_head": ["CO-ROUTINE given", *GIVEN[1:]],  # and each by its number
     "drop_empty": [
         "SEARCH head USING INTEGER PRIMARY KEY (rowid=?)",
         "LIST SUBQUERY 1",
@@ -85,6 +85,7 @@ HOT = {
         "SEARCH head USING INDEX head_open (queue=? AND kind=? AND bucket=? AND turn<?)"
     ],
     "any_shut": ["SEARCH head USING COVERING INDEX head_shut (queue=?)"],
+    "shut_lanes": ["SEARCH head USING COVERING INDEX head_shut (queue=?)"],
     "forget_served": ["SEARCH served USING COVERING INDEX served_turn (queue=? AND turn<?)"],
     # looking, every few seconds
     "overdue_of": ["SEARCH job USING COVERING INDEX job_running (session=? AND until<?)"],
