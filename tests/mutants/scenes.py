@@ -222,6 +222,27 @@ def turns_of_a_key_with_jobs_of_two_ranks(desk: Desk, clock: VirtualClock) -> li
     return [take(desk, 1), take(desk, 1)]
 
 
+def thirteen_turns_of_twelve_keys(desk: Desk) -> list[int]:
+    desk.control.configure("q", QueueSettings(fair=True))
+    for key in "abcdefghijkl":
+        put(desk, 3, key=key)
+    return take(desk, 13)
+
+
+def turns_before_somebody_came_with_another_rank(
+    desk: Desk, clock: VirtualClock
+) -> list[list[int]]:
+    given = [thirteen_turns_of_twelve_keys(desk)]
+    put(desk, 1, key="a", rank=-1)
+    return [*given, take(desk, 12)]
+
+
+def turns_before_the_order_was_another(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    given = [thirteen_turns_of_twelve_keys(desk)]
+    desk.control.configure("q", QueueSettings(fair=True, order=Order.TIME_RANK))
+    return [*given, take(desk, 12)]
+
+
 def keys_whose_jobs_came_by_turns(desk: Desk, clock: VirtualClock) -> list[list[int]]:
     desk.control.configure("q", QueueSettings(key_capacity=9))
     for key in ("a", "b", "a", "b"):
@@ -356,6 +377,8 @@ SCENES: tuple[Scene, ...] = (
     keys_that_take_all_their_turns,
     one_who_comes_back_after_its_turn,
     turns_of_a_key_with_jobs_of_two_ranks,
+    turns_before_somebody_came_with_another_rank,
+    turns_before_the_order_was_another,
     keys_whose_jobs_came_by_turns,
     a_key_with_most_of_the_jobs,
     a_key_with_jobs_of_two_ranks,

@@ -1,5 +1,5 @@
 """Would we notice? Each mutant breaks the functions in the Redis server in one place; the walk must
-kill it.
+kill it, or one of a few scenes.
 
 A mutant that survives means that the walk no longer looks where it should.
 """
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from stoker.desk import Desk
 from stoker.kernel.queue import QueueSettings
 from stoker.kernel.rate import parse_rate
 from stoker.store.memory import MemoryStore
@@ -18,6 +19,7 @@ from tests.engines import ENGINES, VirtualClock
 from tests.model.lives import QUEUES, Lives, SeededChooser
 from tests.model.walk import walk
 from tests.mutants.killers import likeliest_first
+from tests.mutants.scenes import SCENES
 from tests.servers.functions import changed, forget
 
 SEEDS, STEPS = 40, 200
@@ -137,7 +139,7 @@ MUTANTS = {
     ),
     "nobody takes turns": Mutant("entry[TURN] + math.floor(", "entry[TURN] + 0 * math.floor("),
     "turns are forgotten from claim to claim": Mutant(
-        "call_many('ZADD', T .. ':p:' .. page.queue, numbers, 2)", ""
+        "call('ZADD', T .. ':p:' .. page.queue, 'GT', spread(reached, at, last))", ""
     ),
     "who could not start has all the turns it missed": Mutant(
         "return turn > clock and turn or clock",
@@ -173,14 +175,14 @@ MUTANTS = {
     "by lanes, jobs without weight are overlooked": Mutant(
         "    and call('EXISTS', page.free_line) == 0\n", "", KEYED
     ),
-    "a lane's head is not looked up again": Mutant("if news ~= kept then", "if not kept then"),
+    "a lane's head is not looked up again": Mutant("if news == kept then", "if kept then"),
     "who joins before those known to follow a head is overlooked": Mutant(
-        "elseif joined > sub(kept, -22) then",
-        "elseif joined > sub(kept, page.head_size - 21, page.head_size) then",
+        "if kept and moved > sub(kept, -22) then",
+        "if kept and moved > sub(kept, page.head_size - 21, page.head_size) then",
         KEYED,
     ),
     "who has left is known to follow a head": Mutant(
-        "  if not joins then\n    buckets[bucket]", "  if false then\n    buckets[bucket]"
+        "in_lane(lane, order))\n    lane_moved(page, lane, order)\n", "in_lane(lane, order))\n"
     ),
     "a shut lane is never opened": Mutant(
         "page.opened[key] = true\n  end\n  if page.counts_keys", "end\n  if page.counts_keys"
@@ -188,7 +190,7 @@ MUTANTS = {
     "units of keys are not counted when they get a limit": Mutant(
         "if before.use ~= encode(", "if other_lanes and before.use ~= encode("
     ),
-    "turning the order forgets the heads": Mutant("    make_heads_anew(page)\n", ""),
+    "turning the order forgets the heads": Mutant("    make_heads_anew(page, before)\n", ""),
     "the rank is ignored": Mutant(
         "place .. number\n  return page.time_first and turned(order) or order",
         "place .. number\n  return turned(order)",
@@ -213,24 +215,22 @@ AMONG_KEYS = {
     ),
     "weights are ignored": Mutant("weight = weight_of(round.bodies[i])", "weight = WHOLE_WEIGHT"),
     "who follows a head is passed over": Mutant(
-        "if least and is_before(least_turn, least, turn, order) then", "if false then"
+        "if least and is_before(least_turn, least, turn, tails[i]) then", "if false then"
     ),
     "who follows a head and comes before all who are seen is passed over": Mutant(
         "if follower and is_before(next_turn, follower,",
         "if least and is_before(next_turn, follower,",
     ),
     "the foremost of those who follow is forgotten": Mutant(
-        "least_turn or last_turn, least or last_order)", "last_turn, last_order)"
+        "least_turn or last_turn, least or last_tail)", "last_turn, last_tail)"
     ),
     "nobody is walked to": Mutant("      return page.laned > 0\n", "      return false\n"),
     "nobody is looked at again": Mutant("    step = MOST_ARGUMENTS\n", "    break\n"),
     "jobs start before they are due": Mutant("'[' .. bucket .. NOW8 .. HIGH", "'[' .. HIGH"),
     "a lane that found no room is forgotten": Mutant(
-        "    shut_lane(page, round.names[i], round.orders[i])\n", ""
+        "    shut_lane(page, round.names[i], round.bucket .. round.tails[i])\n", ""
     ),
-    "what is due tomorrow has a turn today": Mutant(
-        "(page.fair and falls_asleep(page, name, order))", "false"
-    ),
+    "what is due tomorrow has a turn today": Mutant("if tail > round.due then", "if false then"),
     "nobody takes turns": Mutant("local next_turn = turn + length", "local next_turn = turn"),
     "all have turns of the same length": Mutant(
         "local turns_each = page.rules.turns and page.rules.turns[name]", "local turns_each = nil"
@@ -253,12 +253,39 @@ AMONG_KEYS = {
     ),
     "use is not written": Mutant("use[name], page.moved.u[name] = used + weight, true", ""),
     "those who follow are known with a gap": Mutant(
-        "number .. order .. followers", "number .. order .. order .. sub(followers, 45)"
+        "number .. sub(kept, at)", "number .. sub(kept, at, at + 21) .. sub(kept, at + 44)"
+    ),
+    "a lane whose job is due tomorrow never wakes": Mutant(
+        "    falls_asleep(page, name, order)\n  end\nend\n\n-- Who follows",
+        "  end\nend\n\n-- Who follows",
+    ),
+    "who has left is still taken for the head": Mutant(
+        "    note_all_gone(page, changes, name, kept)\n    before = false\n", ""
+    ),
+    "who follows a head that has moved up is the first that is known": Mutant(
+        "  return (last or #kept) + 1\n", "  return 23\n"
+    ),
+    "a key whose lane is empty has no turn behind it": Mutant(
+        "round.cleared[#round.cleared + 1], round.moved[name] = round.fields[i], turn",
+        "round.cleared[#round.cleared + 1] = round.fields[i]",
+    ),
+    "a key whose lane is shut has no turn behind it": Mutant(
+        "if number and number > page.clock then", "if false then"
     ),
 }
 
 
-def walk_far(name: str, walk_from: Callable[[int], object]) -> None:
+IN_SCENES = {
+    "keys that get a second head have no turn behind them": Mutant(
+        "    write_turns_of_heads(page, page.head_size)\n", ""
+    ),
+    "keys have no turn behind them when heads are made anew": Mutant(
+        "    write_turns_of_heads(page, before.head_size)\n", ""
+    ),
+}
+
+
+def walk_far(name: str, walk_from: Callable[[int], None]) -> None:
     for seed in likeliest_first("redis", name, range(SEEDS)):
         walk_from(seed)
 
@@ -276,10 +303,20 @@ def walk_among(settings: Settings, seed: int) -> None:
             lives.compare()
 
 
-def assert_killed(name: str, mutant: Mutant, walk_from: Callable[[int], object]) -> None:
+def play_all() -> None:
+    """Every scene comes out as on the reference."""
+    for scene in SCENES:
+        clocks = VirtualClock(), VirtualClock()
+        with ENGINES["redis"](clocks[1]) as store:
+            desks = Desk(MemoryStore(clocks[0])), Desk(store)
+            told = [scene(desk, clock) for desk, clock in zip(desks, clocks, strict=True)]
+        assert told[0] == told[1], scene.__name__
+
+
+def assert_killed(mutant: Mutant, look: Callable[[], None]) -> None:
     try:
         with changed(mutant.sound, mutant.broken, "mutant"), pytest.raises(AssertionError):
-            walk_far(name, walk_from)
+            look()
     finally:
         forget("mutant")
 
@@ -287,12 +324,28 @@ def assert_killed(name: str, mutant: Mutant, walk_from: Callable[[int], object])
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_walk_kills_the_mutant_in_which(name: str) -> None:
     settings = MUTANTS[name].settings
-    if settings is None:
-        assert_killed(name, MUTANTS[name], lambda seed: walk("redis", seed, STEPS))
-    else:
-        assert_killed(name, MUTANTS[name], lambda seed: walk_among(settings, seed))
+
+    def walk_from(seed: int) -> None:
+        if settings is None:
+            walk("redis", seed, STEPS)
+        else:
+            walk_among(settings, seed)
+
+    assert_killed(MUTANTS[name], lambda: walk_far(name, walk_from))
 
 
 @pytest.mark.parametrize("name", AMONG_KEYS)
 def test_lives_of_keys_kill_the_mutant_in_which(name: str) -> None:
-    assert_killed(name, AMONG_KEYS[name], lambda seed: walk("redis", seed, STEPS, "keyed"))
+    def walk_from(seed: int) -> None:
+        walk("redis", seed, STEPS, "keyed")
+
+    assert_killed(AMONG_KEYS[name], lambda: walk_far(name, walk_from))
+
+
+def test_the_scenes_come_out_alike_where_nothing_is_broken() -> None:
+    play_all()
+
+
+@pytest.mark.parametrize("name", IN_SCENES)
+def test_a_scene_kills_the_mutant_in_which(name: str) -> None:
+    assert_killed(IN_SCENES[name], play_all)

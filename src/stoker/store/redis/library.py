@@ -16,9 +16,12 @@ from typing import NamedTuple
 # In this order, since each builds upon those before it. Lua knows only so many names at a time:
 # what some parts say is their own, but for the names that are given here.
 _GROUND: Mapping[str, str] = {
-    **dict.fromkeys(("base", "lives", "books", "lines"), ""),
+    **dict.fromkeys(("base", "lives"), ""),
+    "books": "NONE, MIXED, pages, obey, known_page, page_of, count, in_use, look_up_use, use, "
+    "has_shut_lanes, burden, burden_key, burden_keys, in_use_within, close_books",
+    "lines": "",
     "heads": "rating_of, due_of, served, line_of_heads, note_change, no_changes, rewrite_heads, "
-    "falls_asleep, head_for, orders_behind, kept_heads, settle_wholly, shut_lane, "
+    "falls_asleep, head_for, orders_behind, kept_heads, behind_head, settle_wholly, shut_lane, "
     "wake_lanes, settle_lanes, level_turns, lanes_of, remember_turns",
     "settings": "configure",
     "stands": "QUEUE, STATE, KEY, leave, enter",

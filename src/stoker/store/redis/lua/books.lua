@@ -9,7 +9,8 @@
 -- T:u:<queue> has the units in use by key if those are limited, T:v:<queue> those by task, of tasks
 -- with a limit.
 -- T:i:<queue> names the queues within this one, with the units each has in use. T:queues names all
--- queues, T:lines those with queued jobs. A page is read once and written once in a call.
+-- queues, T:lines those with queued jobs. A page is read once and written once in a call;
+-- `pages` has those of this call by queue.
 --
 -- Rules are what most queues do not have: names (of tasks with a limit), tasks (their units), rate,
 -- key_rate, key_rates, task_rates, lent (units by key that are its share), within, fair, turns,
@@ -19,16 +20,13 @@ local PAGE = {
   's', 'o', 'p', 'c', 'k', 'x', 'u', 'n', '0', '1', '2', '3', '4', '5', 'a', 'y', 't', 'w', 'b',
   'e',
 }
-local NONE = {}
-local MIXED = '*'
+NONE, MIXED = {}, '*'
 
 -- Where many keys have units in use the server must not lay them out as a list, through which it
 -- would walk for each of them. It never does where a value is long. No key is called so.
 local FEW, FILLER = 8, rep('\255', 65)
 
-local pages -- of this call, by queue
-
-local function obey(page, rules)
+function obey(page, rules)
   page.rules = rules
   page.within = rules.within ~= page.queue and rules.within or nil
   page.fair, page.ageing, page.tasks = rules.fair, rules.ageing, rules.names or NONE
@@ -40,7 +38,7 @@ local function obey(page, rules)
   page.by_key = page.key_capacity or next(page.keys) ~= nil or rules.key_rate or rules.key_rates
     or rules.lent or rules.fair or false
   page.counts_keys = page.key_capacity or next(page.keys) ~= nil or rules.lent or false
-  page.head_size = rules.fair and 52 or 22
+  page.head_size = rules.fair and (rules.ageing and 52 or 30) or 22
   -- Lanes of these sleep until a moment: there may be nothing due in them, or their rate says so.
   page.dozes = rules.fair or rules.key_rate or rules.key_rates
   local counts = page.capacity or page.by_key or rules.names or rules.rate or page.within
@@ -82,7 +80,7 @@ local function read_page(queue)
 end
 
 -- The page of a queue, nil if there is no such queue.
-local function known_page(queue)
+function known_page(queue)
   local page = pages[queue]
   if not page then
     page = read_page(queue)
@@ -95,7 +93,7 @@ local function known_page(queue)
 end
 
 -- The page of a queue, which comes into being if it is new.
-local function page_of(queue)
+function page_of(queue)
   local page = known_page(queue)
   if not page then
     page = read_page(queue)
@@ -107,13 +105,13 @@ local function page_of(queue)
   return page
 end
 
-local function count(page, state, jobs)
+function count(page, state, jobs)
   page[state] = page[state] + jobs
   page.changed = true
 end
 
 -- The units that a key (u) or a limited task (v) has in use.
-local function in_use(page, kind, name)
+function in_use(page, kind, name)
   local used = page.in_use[kind][name]
   if not used then
     used = tonumber(call('HGET', T .. ':' .. kind .. ':' .. page.queue, name) or '0')
@@ -123,7 +121,7 @@ local function in_use(page, kind, name)
 end
 
 -- Reads at once what `in_use` will be asked for. Names that are false are passed over.
-local function look_up_use(page, kind, names)
+function look_up_use(page, kind, names)
   local unknown, known, n = {}, page.in_use[kind], 0
   for i = 1, #names do
     local name = names[i]
@@ -143,7 +141,7 @@ local function look_up_use(page, kind, names)
   end
 end
 
-local function use(page, kind, name, units)
+function use(page, kind, name, units)
   local known = page.in_use[kind]
   known[name] = (known[name] or in_use(page, kind, name)) + units
   page.moved[kind][name], page.changed = true, true
@@ -175,7 +173,7 @@ local function write_use(page, kind)
 end
 
 -- Is any lane of the queue shut? Else nobody needs to know what would open one.
-local function has_shut_lanes(page)
+function has_shut_lanes(page)
   if page.shuts == nil then
     page.shuts = call('EXISTS', T .. ':z:' .. page.queue) == 1
   end
@@ -183,7 +181,7 @@ local function has_shut_lanes(page)
 end
 
 -- Units of capacity are taken, or given back.
-local function burden(page, units)
+function burden(page, units)
   page.used = page.used + units
   page.changed = true
   if units < 0 and (page.shares_room or page.counts_keys and has_shut_lanes(page)) then
@@ -192,7 +190,7 @@ local function burden(page, units)
 end
 
 -- The same for those of a key.
-local function burden_key(page, key, units)
+function burden_key(page, key, units)
   if units == 0 or not page.by_key then
     return
   end
@@ -205,7 +203,7 @@ local function burden_key(page, key, units)
 end
 
 -- The same for many jobs that hold so much each; keys that are false are passed over.
-local function burden_keys(page, keys, units)
+function burden_keys(page, keys, units)
   if page.counts_keys then
     look_up_use(page, 'u', keys)
     local known, moved = page.in_use.u, page.moved.u
@@ -226,7 +224,7 @@ local function burden_keys(page, keys, units)
 end
 
 -- The units that a queue and those within it have in use.
-local function in_use_within(queue)
+function in_use_within(queue)
   local page = known_page(queue)
   local units, members = page and page.used or 0, call('HGETALL', T .. ':i:' .. queue)
   for i = 1, #members, 2 do
@@ -272,7 +270,7 @@ local function write_page(page)
   page.changed = false
 end
 
-local function close_books()
+function close_books()
   for _, page in pairs(pages) do
     if page.changed then
       write_page(page)

@@ -2,17 +2,21 @@
 --
 --   T:h:<queue>  head lane           a sorted set: the foremost job of each lane and bucket
 --   T:g:<queue>  task head lane      the same for lanes of tasks with a limit, task by task
---   T:o:<queue>  lane bucket -> head followers   a hash: what the line of heads says of a lane
+--   T:o:<queue>  lane bucket -> head followers   a hash: what is known of a lane that has a head
 --   T:z:<queue>  lanes               a set: those that are shut, since their key has no room
 --   T:d:<queue>  lanes               a sorted set by the moment at which to look at them again
 --   T:p:<queue>  parties             a sorted set by how far they have been served
 --
 -- A head is an order. In a fair queue the number of the key stands before it, as kernel.turns says,
--- and by what the queue sorts its jobs; and only what is due is among the heads there, since it
--- would be in the way of all claims. A party is = and a key, or nothing for the jobs without one.
+-- and, if jobs age, by what the queue sorts them; and only what is due is among the heads there,
+-- since it would be in the way of all claims. A party is = and a key, or nothing for the jobs without
+-- one. Where each key has but one lane and bucket, and a head there, that has its number: T:p need
+-- not have it.
 --
 -- Followers are the orders of those who come next in the lane and bucket, without a gap. A claim that
--- had to look them up wrote them down for those after it; how many there are says nothing.
+-- had to look them up wrote them down for those after it; how many there are says nothing. In a queue
+-- that is not fair the head may also be one of the followers: those before it have left, and nothing
+-- had to be written for that.
 
 local AHEAD = 8 -- followers that are looked up at once
 
@@ -29,15 +33,13 @@ function due_of(page, order)
   return page.time_first and sub(order, 1, 8) or sub(order, 9, 16)
 end
 
-local function party_of(key)
-  return key and '=' .. key or ''
-end
-
 -- How far those with a key have been served, or (false) those without; 0 if nobody is further back.
-function served(page, key)
+-- kept: what is kept of one of their lanes, if that has a head.
+function served(page, key, kept)
   local number = page.served[key]
   if not number then
-    number = tonumber(call('ZSCORE', T .. ':p:' .. page.queue, party_of(key)) or '0')
+    number = kept and unsorted(sub(kept, 1, 8))
+      or tonumber(call('ZSCORE', T .. ':p:' .. page.queue, party_of(key)) or '0')
     page.served[key] = number
   end
   return number > page.clock and number or 0
@@ -52,19 +54,34 @@ function line_of_heads(page, task)
 end
 
 -- changes: who leaves the lines of heads and who enters them, by line, and what is kept of lanes from
--- now on. This one is of a lane and bucket: its head before and after, or false, and what is kept.
+-- now on; and how far keys have been served that have no head any more.
+function no_changes()
+  return {lines = {}, set = {}, cleared = {}, reached = {}}
+end
+
+local function moves_in(changes, line)
+  local moves = changes.lines[line]
+  if not moves then
+    moves = {gone = {}, come = {}}
+    changes.lines[line] = moves
+  end
+  return moves
+end
+
+-- A change of a lane and bucket: its head before and after, or false, and what is kept.
 function note_change(page, changes, name, field, before, head, kept)
-  local _, task = key_and_task(name)
+  local key, task = key_and_task(name)
+  local number = page.fair and before and not head and unsorted(sub(before, 1, 8))
+  if number and number > page.clock then
+    local reached, n = changes.reached, #changes.reached
+    reached[n + 1], reached[n + 2] = whole(number), party_of(key)
+  end
   local line, prefix = line_of_heads(page, task)
   if before ~= head then
-    local gone, come = changes.gone[line], changes.come[line]
-    if not gone then
-      gone, come = {}, {}
-      changes.gone[line], changes.come[line] = gone, come
-    end
+    local moves = moves_in(changes, line)
+    local gone, come, n = moves.gone, moves.come, #moves.come
     gone[#gone + 1] = before and prefix .. before .. name or nil
     if head then
-      local n = #come
       come[n + 1], come[n + 2] = '0', prefix .. head .. name
     end
   end
@@ -76,17 +93,24 @@ function note_change(page, changes, name, field, before, head, kept)
   end
 end
 
-function no_changes()
-  return {gone = {}, come = {}, set = {}, cleared = {}}
+-- Any of those that are kept of a lane may be the head that leaves.
+local function note_all_gone(page, changes, name, kept)
+  local _, task = key_and_task(name)
+  local line, prefix = line_of_heads(page, task)
+  local gone = moves_in(changes, line).gone
+  for _, order in ipairs(split(kept, 22)) do
+    gone[#gone + 1] = prefix .. order .. name
+  end
 end
 
 function rewrite_heads(page, changes)
-  for line, members in pairs(changes.gone) do
-    call_many('ZREM', line, members, 1)
-    call_many('ZADD', line, changes.come[line], 2)
+  for line, moves in pairs(changes.lines) do
+    call_many('ZREM', line, moves.gone, 1)
+    call_many('ZADD', line, moves.come, 2)
   end
   call_many('HSET', T .. ':o:' .. page.queue, changes.set, 2)
   call_many('HDEL', T .. ':o:' .. page.queue, changes.cleared, 1)
+  write_turns(page, changes.reached)
 end
 
 -- In a fair queue a lane sleeps until its foremost job is due. Does it?
@@ -100,14 +124,15 @@ function falls_asleep(page, name, order)
 end
 
 -- What is to stand in the line of heads for a job; false if its lane is to sleep until it is due.
-function head_for(page, name, order)
+function head_for(page, name, order, kept)
   if not page.fair then
     return order
   elseif falls_asleep(page, name, order) then
     return false
   end
   local key = key_and_task(name)
-  return sortable(served(page, key or false)) .. rating_of(page, order) .. order
+  local rating = page.ageing and rating_of(page, order) or ''
+  return sortable(served(page, key or false, kept)) .. rating .. order
 end
 
 local function first_in(page, field)
@@ -116,11 +141,12 @@ local function first_in(page, field)
   return first and sub(first, 5 + unpack_struct('>I4', first))
 end
 
--- The orders of those who come next in a lane and bucket, due or not, one behind the other.
-function orders_behind(page, name, order, field)
+-- The orders of those who come next in a lane and bucket behind a member of its line, due or not, one
+-- behind the other.
+function orders_behind(page, name, member, field)
   local orders, lane = {}, 4 + #name
-  local found = call('ZRANGEBYLEX', page.lane_line, '(' .. in_lane(name, order),
-    '[' .. field .. HIGH, 'LIMIT', 0, AHEAD)
+  local found = call('ZRANGEBYLEX', page.lane_line, '(' .. member, '[' .. field .. HIGH,
+    'LIMIT', 0, AHEAD)
   for i = 1, #found do
     orders[i] = sub(found[i], lane + 1)
   end
@@ -140,25 +166,40 @@ function kept_heads(page, fields)
   return found
 end
 
--- The head of a lane and bucket is this job from now on, or nobody's. kept: what is known so far.
-local function change_head(page, changes, name, field, kept, order, followers)
-  local head = order and head_for(page, name, order)
-  local news = head and head .. followers
-  if news ~= kept then
-    note_change(page, changes, name, field, kept and sub(kept, 1, page.head_size), head, news)
+-- Where those begin in what is kept of a lane who follow its head, of whose order this is the end.
+function behind_head(page, kept, tail)
+  if page.fair then
+    return page.head_size + 1
   end
+  local first, last = string.find(kept, tail, 1, true)
+  while last and last % 22 > 0 do -- the end of one order and the beginning of the next
+    first, last = string.find(kept, tail, first + 1, true)
+  end
+  return (last or #kept) + 1
 end
 
--- Who is foremost in a lane and bucket that somebody joined or left; nil: who was it before, and
--- all that is known of those behind is still so.
-local function foremost_now(page, field, kept, joined)
-  if joined == UNKNOWN or not kept then
-    return first_in(page, field) or false
-  elseif joined > sub(kept, -22) then
+-- The head of a lane and bucket is this job from now on, or nobody's. kept: what is known so far.
+local function change_head(page, changes, name, field, kept, order, followers)
+  local head = order and head_for(page, name, order, kept)
+  local news = head and head .. followers
+  if news == kept then
+    return
+  end
+  local before = kept and sub(kept, 1, page.head_size)
+  if kept and not page.fair then
+    note_all_gone(page, changes, name, kept)
+    before = false
+  end
+  note_change(page, changes, name, field, before, head, news)
+end
+
+-- Who is foremost in a lane and bucket that somebody joined or left; nil: who was it before, and all
+-- that is known of those behind is still so, since nobody moved but behind them.
+local function foremost_now(page, field, kept, moved)
+  if kept and moved > sub(kept, -22) then
     return nil
   end
-  local head = sub(kept, page.head_size - 21, page.head_size)
-  return joined < head and joined or head
+  return first_in(page, field) or false
 end
 
 -- Calls act(bucket, order of the foremost) for each bucket of a lane, from the given one on.
@@ -190,10 +231,9 @@ function settle_wholly(page, lanes)
       names[n], fields[n], orders[n] = name, in_lane(name, bucket), order
     end)
   end
-  local kept, size = kept_heads(page, fields), page.head_size
+  local kept = kept_heads(page, fields)
   for i, order in ipairs(orders) do
-    local known = kept[i] and sub(kept[i], size - 21, size) == order
-    local followers = known and sub(kept[i], size + 1) or ''
+    local followers = kept[i] and sub(kept[i], behind_head(page, kept[i], order)) or ''
     change_head(page, changes, names[i], fields[i], kept[i], order, followers)
   end
   rewrite_heads(page, changes)
@@ -224,11 +264,11 @@ function shut_lane(page, name, order, opens_at)
   call('SADD', T .. ':z:' .. page.queue, name)
   page.shuts = true
   local rating, changes = rating_of(page, order), no_changes()
-  each_bucket(page, name, page.ageing and '' or bucket_of(page, order), function(bucket)
+  each_bucket(page, name, page.ageing and '' or bucket_of(page, order), function(bucket, foremost)
     local field = in_lane(name, bucket)
     local kept = call('HGET', T .. ':o:' .. page.queue, field)
-    local head = kept and sub(kept, 1, page.head_size)
-    if head and rating_of(page, sub(head, -22)) >= rating then
+    if kept and rating_of(page, foremost) >= rating then
+      local head = page.fair and sub(kept, 1, page.head_size) or foremost
       note_change(page, changes, name, field, head, false, false)
     end
   end)
@@ -250,16 +290,16 @@ function wake_lanes(page)
 end
 
 local function settle_moved(page)
-  local names, fields, joined, changes = {}, {}, {}, no_changes()
+  local names, fields, moved, changes = {}, {}, {}, no_changes()
   for name, buckets in pairs(page.lanes) do
     for bucket, order in pairs(buckets) do
       local n = #names + 1
-      names[n], fields[n], joined[n] = name, in_lane(name, bucket), order
+      names[n], fields[n], moved[n] = name, in_lane(name, bucket), order
     end
   end
   local kept = kept_heads(page, fields)
   for i, name in ipairs(names) do
-    local order = foremost_now(page, fields[i], kept[i], joined[i])
+    local order = foremost_now(page, fields[i], kept[i], moved[i])
     if order ~= nil then
       change_head(page, changes, name, fields[i], kept[i], order, '')
     end
@@ -308,7 +348,8 @@ local function level_heads(page, task)
     '(' .. prefix .. sortable(page.clock))
   local changes = no_changes()
   for _, member in ipairs(members) do
-    local head, name = sub(member, #prefix + 1, #prefix + 52), sub(member, #prefix + 53)
+    local last = #prefix + page.head_size
+    local head, name = sub(member, #prefix + 1, last), sub(member, last + 1)
     local field, level = in_lane(name, bucket_of(page, sub(head, -22))), sortable(0) .. sub(head, 9)
     note_change(page, changes, name, field, head, level, level)
   end
@@ -337,12 +378,12 @@ end
 
 -- Some have had their turns: they will stand further back, with all they have in line.
 function remember_turns(page, clock, moved)
-  local numbers, n = {}, 0
+  local reached, n = {}, 0
   for key, number in pairs(moved) do
-    numbers[n + 1], numbers[n + 2], n = whole(number), party_of(key), n + 2
+    reached[n + 1], reached[n + 2], n = whole(number), party_of(key), n + 2
     page.served[key] = number
   end
-  call_many('ZADD', T .. ':p:' .. page.queue, numbers, 2)
+  write_turns(page, reached)
   if clock ~= page.clock then
     page.clock, page.changed = clock, true
     call('ZREMRANGEBYSCORE', T .. ':p:' .. page.queue, '-inf', whole(clock))

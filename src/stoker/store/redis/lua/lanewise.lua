@@ -6,10 +6,15 @@
 -- authority: both ways choose the same.
 --
 -- A round is what is known of some heads and what becomes of them: lists in which each head has its
--- place (members, names, orders, fields, numbers, kept, bodies), and lists of what is to be written,
--- with how far they are filled: asking a list for its length takes time.
+-- place (members, names, tails, fields, numbers, kept, bodies), and lists of what is to be written,
+-- with how far they are filled: asking a list for its length takes time. A tail is an order without
+-- the bucket, which is the same for all: every piece of text that is not made saves more than that.
 
 local ENOUGH = 10 -- heads that a round must be worth: less costs more than walking
+
+-- Lanes come up again and again: the fields of those with short names are made once for many calls.
+local SHORT, MOST_KNOWN = 64, 4096
+local known, known_bucket, known_count = {}, '', 0
 
 -- May jobs of this queue be chosen so? All of them must stand in lanes of one bucket each.
 local function goes_by_lanes(page)
@@ -56,25 +61,45 @@ local function foremost_heads(page, bucket, wanted)
   return call('ZRANGEBYLEX', page.head_line, '-', to, 'LIMIT', 0, wanted), true
 end
 
+local function fields_of(names, bucket)
+  if known_bucket ~= bucket or known_count > MOST_KNOWN then
+    known, known_bucket, known_count = {}, bucket, 0
+  end
+  local fields = {}
+  for i = 1, #names do
+    local name = names[i]
+    local field = known[name]
+    if not field then
+      field = in_lane(name, bucket)
+      if #name <= SHORT then
+        known[name], known_count = field, known_count + 1
+      end
+    end
+    fields[i] = field
+  end
+  return fields
+end
+
 local function new_round(page, wanted)
-  local bucket, size, names, orders, fields, numbers
-    = page.time_first and '' or page.rank, page.head_size, {}, {}, {}, {}
+  local bucket, size, names, tails, numbers
+    = page.time_first and '' or page.rank, page.head_size, {}, {}, {}
   local members, gapless = foremost_heads(page, bucket, wanted)
+  local first = size - 21 + #bucket
   for i = 1, #members do
     local member = members[i]
-    local name = sub(member, size + 1)
-    names[i], orders[i] = name, sub(member, size - 21, size)
-    fields[i], numbers[i] = in_lane(name, bucket), sub(member, size - 5, size)
+    names[i], tails[i] = sub(member, size + 1), sub(member, first, size)
+    numbers[i] = sub(member, size - 5, size)
   end
+  local fields = fields_of(names, bucket)
   if page.counts_keys then
     look_up_use(page, 'u', names)
   end
   local read = is_sorted(numbers) and fetch or fetch_scattered
   return {
-    members = members, gapless = gapless, names = names, orders = orders, fields = fields,
+    members = members, gapless = gapless, names = names, tails = tails, fields = fields,
     numbers = numbers, kept = kept_heads(page, fields), bodies = read('j', numbers),
-    come = {}, set = {}, filled = 0, cleared = {}, left = {}, taken = 0, full = {}, moved = {},
-    clock = page.clock,
+    come = {}, filled = 0, set = {}, known = 0, cleared = {}, left = {}, taken = 0, full = {},
+    moved = {}, clock = page.clock, bucket = bucket, due = NOW8 .. HIGH,
   }
 end
 
@@ -102,63 +127,78 @@ local function take_turn(page, round, name, turn, weight)
   local turns_each = page.rules.turns and page.rules.turns[name]
   local length = turns_each and math.floor(weight * WHOLE_WEIGHT / turns_each) or weight
   local next_turn = turn + length
-  round.clock, round.moved[name] = turn, next_turn
+  round.clock, page.served[name] = turn, next_turn
   return next_turn
 end
 
--- Who follows a head that is taken is foremost in its lane; returns its order, unless it sleeps.
-local function move_up(page, round, i, turn)
-  local name, field, kept = round.names[i], round.fields[i], round.kept[i]
-  local followers = sub(kept, page.head_size + 1)
-  if followers == '' then
-    followers = orders_behind(page, name, round.orders[i], field)
+-- Nobody is foremost in a lane now whose head was taken, or somebody who sleeps.
+local function leave_empty(page, round, i, order, turn)
+  local name = round.names[i]
+  round.cleared[#round.cleared + 1], round.moved[name] = round.fields[i], turn
+  if order then
+    falls_asleep(page, name, order)
   end
-  local order = followers ~= '' and sub(followers, 1, 22)
-  if not order or (page.fair and falls_asleep(page, name, order)) then
-    round.cleared[#round.cleared + 1] = field
-    return nil
-  end
-  local come, set, n = round.come, round.set, round.filled
-  round.filled = n + 2
-  come[n + 1], set[n + 1] = '0', field
-  if page.fair then
-    local number = sortable(turn)
-    come[n + 2], set[n + 2] = number .. order .. order .. name, number .. order .. followers
-  else
-    come[n + 2], set[n + 2] = order .. name, followers
-  end
-  return order
 end
 
+-- Who follows a head that is taken is foremost in its lane; returns its tail, unless it sleeps.
+local function move_up(page, round, i, member, turn)
+  local name, bucket, kept = round.names[i], round.bucket, round.kept[i]
+  local at, news = behind_head(page, kept, round.tails[i]), nil
+  if at > #kept then
+    news = orders_behind(page, name, member, round.fields[i])
+    if news == '' then
+      return leave_empty(page, round, i, nil, turn)
+    end
+    kept, at = news, 1
+  end
+  local tail, number = sub(kept, at + #bucket, at + 21), ''
+  if page.fair then
+    if tail > round.due then
+      return leave_empty(page, round, i, bucket .. tail, turn)
+    end
+    number = sortable(turn)
+    news = number .. sub(kept, at)
+  end
+  local come, n = round.come, round.filled
+  come[n + 1], come[n + 2], round.filled = '0', number .. bucket .. tail .. name, n + 2
+  if news then
+    local set, m = round.set, round.known
+    set[m + 1], set[m + 2], round.known = round.fields[i], news, m + 2
+  end
+  return tail
+end
+
+-- Takes a head out of its lane; returns what it was there.
 local function note_taken(page, round, i, taken)
-  local n, left = taken.count + 1, round.taken + 1
+  local n, left, member = taken.count + 1, round.taken + 1, round.fields[i] .. round.tails[i]
   taken.numbers[n], taken.pages[n], taken.tasks[n] = round.numbers[i], page, false
   taken.bodies[n], taken.count = round.bodies[i], n
-  round.left[left], round.taken = in_lane(round.names[i], round.orders[i]), left
+  round.left[left], round.taken = member, left
+  return member
 end
 
-local function is_before(turn, order, other_turn, other_order)
-  return turn < other_turn or (turn == other_turn and order < other_order)
+local function is_before(turn, tail, other_turn, other_tail)
+  return turn < other_turn or (turn == other_turn and tail < other_tail)
 end
 
 -- Takes the heads of a round until somebody else would come first; returns how many were passed.
 local function take_heads(page, round, taken)
-  local last = #round.members
-  local last_turn, last_order = turn_of(page, round, last), round.orders[last]
+  local last, tails = #round.members, round.tails
+  local last_turn, last_tail = turn_of(page, round, last), tails[last]
   local least_turn, least = nil, nil -- the foremost of those who follow, if that is among the heads
   for i = 1, last do
-    local order, turn, name = round.orders[i], turn_of(page, round, i), round.names[i]
-    if least and is_before(least_turn, least, turn, order) then
+    local turn, name = turn_of(page, round, i), round.names[i]
+    if least and is_before(least_turn, least, turn, tails[i]) then
       return i - 1
     end
     local weight = weight_of(round.bodies[i])
     if page.counts_keys and not enters(page, name, weight) then
       round.full[#round.full + 1] = i
     else
-      note_taken(page, round, i, taken)
+      local member = note_taken(page, round, i, taken)
       local next_turn = page.fair and take_turn(page, round, name, turn, weight) or turn
-      local follower = move_up(page, round, i, next_turn)
-      if follower and is_before(next_turn, follower, least_turn or last_turn, least or last_order) then
+      local follower = move_up(page, round, i, member, next_turn)
+      if follower and is_before(next_turn, follower, least_turn or last_turn, least or last_tail) then
         least_turn, least = next_turn, follower
       end
     end
@@ -189,7 +229,7 @@ local function write_round(page, round, passed)
     remember_turns(page, round.clock, round.moved)
   end
   for _, i in ipairs(round.full) do
-    shut_lane(page, round.names[i], round.orders[i])
+    shut_lane(page, round.names[i], round.bucket .. round.tails[i])
   end
 end
 

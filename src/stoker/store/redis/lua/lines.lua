@@ -15,7 +15,6 @@
 -- first: what is not due in one bucket must not hide what is due in the next.
 
 local FREE = 0 -- the lane of jobs of weight 0
-local UNKNOWN = 1 -- who is foremost in a bucket
 
 local function turned(order)
   return sub(order, 9, 16) .. sub(order, 1, 8) .. sub(order, 17)
@@ -85,13 +84,11 @@ local function bucket_of(page, order)
   return page.time_first and '' or sub(order, 1, 8)
 end
 
--- Somebody steps into a lane or out of it. Of those who join a bucket the foremost is noted.
-local function lane_moved(page, name, order, joins)
+-- Somebody steps into a lane or out of it. Of those who do so in a bucket the foremost is noted.
+local function lane_moved(page, name, order)
   local buckets, bucket = page.lanes[name] or {}, bucket_of(page, order)
   local noted, key = buckets[bucket], key_and_task(name)
-  if not joins then
-    buckets[bucket] = UNKNOWN
-  elseif not noted or (noted ~= UNKNOWN and order < noted) then
+  if not noted or order < noted then
     buckets[bucket] = order
   end
   page.lanes[name] = buckets
@@ -100,9 +97,37 @@ local function lane_moved(page, name, order, joins)
   end
 end
 
+local function party_of(key)
+  return key and '=' .. key or ''
+end
+
+-- What parties have got to is written down. Nobody ever falls back.
+local function write_turns(page, reached)
+  for at = 1, #reached, MOST_ARGUMENTS do
+    local last = math.min(at + MOST_ARGUMENTS - 1, #reached)
+    call('ZADD', T .. ':p:' .. page.queue, 'GT', spread(reached, at, last))
+  end
+end
+
+-- Where each key has but one head, only that may tell how far the key has been served. From now on
+-- it has to be known without. head_size: of the heads as they are.
+local function write_turns_of_heads(page, head_size)
+  local reached, n = {}, 0
+  local from = '(' .. sortable(page.clock) .. HIGH
+  for _, member in ipairs(call('ZRANGEBYLEX', page.head_line, from, '+')) do
+    local number, key = unsorted(sub(member, 1, 8)), sub(member, head_size + 1)
+    reached[n + 1], reached[n + 2], n = whole(number), party_of(key), n + 2
+  end
+  write_turns(page, reached)
+end
+
 -- Where all lanes have but one bucket nobody needs to look for others.
 local function note_rank(page, rank)
-  page.rank = page.laned > 1 and page.rank ~= rank and MIXED or rank
+  local is_mixed = page.laned > 1 and page.rank ~= rank
+  if is_mixed and page.rank ~= MIXED and page.fair then
+    write_turns_of_heads(page, page.head_size)
+  end
+  page.rank = is_mixed and MIXED or rank
 end
 
 local function join(page, number, place, lane)
@@ -119,7 +144,7 @@ local function join(page, number, place, lane)
     local joins, n = page.lane_joins, #page.lane_joins
     joins[n + 1], joins[n + 2] = '0', in_lane(lane, order)
     note_rank(page, sub(place, 1, 8))
-    lane_moved(page, lane, order, true)
+    lane_moved(page, lane, order)
   end
 end
 
@@ -133,7 +158,7 @@ local function step_out(page, order, lane)
     call('ZREM', page.free_line, order)
   else
     call('ZREM', page.lane_line, in_lane(lane, order))
-    lane_moved(page, lane, order, false)
+    lane_moved(page, lane, order)
   end
 end
 

@@ -60,13 +60,16 @@ local function change_lanes(page)
   page.laned = page.laned + #laned / 2
 end
 
-local function make_heads_anew(page)
+local function make_heads_anew(page, before)
   local queue = page.queue
+  if before.fair then
+    write_turns_of_heads(page, before.head_size)
+  end
   call('DEL', T .. ':h:' .. queue, T .. ':g:' .. queue, T .. ':o:' .. queue, T .. ':z:' .. queue,
     T .. ':d:' .. queue)
   for _, member in ipairs(call('ZRANGE', T .. ':k:' .. queue, 0, -1)) do
     local length = lane_length(member)
-    lane_moved(page, sub(member, 5, length), sub(member, length + 1), true)
+    lane_moved(page, sub(member, 5, length), sub(member, length + 1))
   end
 end
 
@@ -139,7 +142,7 @@ function configure(settings)
   local before = {
     lanes = encode({page.tasks, page.by_key and 1}), time_first = page.time_first,
     use = encode({page.tasks, page.counts_keys and 1}),
-    fair = page.fair, ageing = page.ageing, within = page.within,
+    fair = page.fair, ageing = page.ageing, head_size = page.head_size, within = page.within,
   }
   write_settings(page, settings)
   go_within(page, before.within)
@@ -156,7 +159,7 @@ function configure(settings)
   end
   if other_lanes or other_order or before.fair ~= page.fair
     or (page.fair and before.ageing ~= page.ageing) then
-    make_heads_anew(page)
+    make_heads_anew(page, before)
   else
     for _, name in ipairs(call('SMEMBERS', T .. ':z:' .. page.queue)) do
       page.roused[name] = true

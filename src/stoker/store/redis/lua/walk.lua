@@ -37,7 +37,8 @@ end
 -- Who comes next in an entry's lane and bucket, due or not; false: nobody.
 local function next_in_lane(page, entry)
   if entry[AT] > #entry[FRONT] then
-    entry[FRONT] = orders_behind(page, entry[NAME], entry[ORDER], entry[FIELD])
+    local name = entry[NAME]
+    entry[FRONT] = orders_behind(page, name, in_lane(name, entry[ORDER]), entry[FIELD])
     entry[AT] = 1
   end
   local at = entry[AT]
@@ -80,10 +81,11 @@ local function note_heads(walk, found, skip)
     look_up_use(page, 'u', keys)
   end
   local kept, read = kept_heads(page, fields), is_sorted(numbers) and fetch or fetch_scattered
-  local bodies, first = read('j', numbers), page.head_size + 1
+  local bodies = read('j', numbers)
   for i = 1, #found do
     local entry, body = entries[i], bodies[i]
-    entry[BODY], entry[FRONT], entry[AT] = body, kept[i], first
+    entry[BODY], entry[FRONT] = body, kept[i]
+    entry[AT] = behind_head(page, kept[i], entry[ORDER])
     entry[WEIGHT] = byte(body) == 0 and WHOLE_WEIGHT
   end
   return entries
