@@ -162,15 +162,14 @@ def _waits(port: int, count: int, turns: Iterator[int]) -> list[Wait]:
             selector.register(client.socket, selectors.EVENT_READ, client)
             client.socket.sendall(_WAIT)
         while b'"waiting":%d' % count not in maker.ask(_STATUS):
-            # A client that hung up may have had a job on its way, which comes back only now.
-            for key, _ in selector.select(_BREATH):
-                _finish(maker, key.data, key.data.hear())
+            _finish_late_ones(maker, selector)
         return [_wait(maker, selector) for _ in turns]
 
 
 def _wait(maker: Client, selector: selectors.BaseSelector) -> Wait:
     # Everybody has to be asleep first: waking is what is measured.
-    time.sleep(_BREATH)
+    while _finish_late_ones(maker, selector):
+        pass
     start = time.perf_counter()
     maker.socket.sendall(_CREATE)
     ((key, _),) = selector.select(_PATIENCE)
@@ -180,6 +179,14 @@ def _wait(maker: Client, selector: selectors.BaseSelector) -> Wait:
     created = time.perf_counter()
     _finish(maker, key.data, answer)
     return Wait((created - start) * 1e3, (heard - start) * 1e3)
+
+
+def _finish_late_ones(maker: Client, selector: selectors.BaseSelector) -> bool:
+    """A client that hung up may have had a job on its way, which comes back only now. Has any?"""
+    late = selector.select(_BREATH)
+    for key, _ in late:
+        _finish(maker, key.data, key.data.hear())
+    return bool(late)
 
 
 def _finish(maker: Client, client: Client, answer: bytes) -> None:
