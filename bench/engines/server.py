@@ -56,6 +56,7 @@ def _started(
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
+                env={**os.environ, "LC_ALL": "C"},  # text is compared alike wherever it is run
                 **as_nobody(),
             )
         try:

@@ -35,6 +35,9 @@ HOST = "127.0.0.1"
 _FORGETFUL = {"save": "", "appendonly": "no", "repl-diskless-sync-delay": "0"}
 DURABLE = {"appendonly": "yes", "appendfsync": "always"}
 
+BY_BYTES = {"LC_ALL": "C"}
+"""What makes a server compare text byte by byte, wherever the tests are run."""
+
 # Goes away when the pipe to the test run does, and takes the server along.
 _KEEPER = '"$@" & server=$!; echo $server; read -r _; kill $server 2>/dev/null; wait $server'
 
@@ -72,8 +75,10 @@ class Server:
         port: int = 0,
         program: str = "valkey",
         sentinel: str = "",
+        locale: Mapping[str, str] = BY_BYTES,
     ) -> None:
         self.port = port
+        self.locale = locale
         self.folder = Path(tempfile.mkdtemp(prefix="stoker-valkey-"))
         self.socket = self.folder / "socket"
         self._program = programs()[program]
@@ -100,6 +105,7 @@ class Server:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 cwd=self.folder,
+                env={**os.environ, **self.locale},
             )
         assert self._keeper.stdout is not None
         self.pid = int(self._keeper.stdout.readline())

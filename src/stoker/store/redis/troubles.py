@@ -40,6 +40,8 @@ def raise_if_hopeless(options: Options, error: trouble.RedisError) -> None:
 
 # How servers say that a function did what its caller may not do.
 _FORBIDDEN = ("ACL failure in script", "user executing the script can't")
+_BY_LOCALE = "text is not compared byte by byte"
+"""How our functions say that they cannot work here: see lua/base.lua."""
 _PASSING = ("BUSY ", "NOREPLICAS", "UNBLOCKED", "Can not run script with write flag")
 _PASSING_KINDS = (
     trouble.ReadOnlyError,
@@ -55,6 +57,12 @@ def _raise_if_refused(options: Options, error: trouble.ResponseError, said: str)
     if "unknown command" in said:
         raise StoreUnfit(
             f"the server at {options} is too old ({said}); Stoker needs Redis 7.0 or Valkey 7.2"
+        ) from error
+    if _BY_LOCALE in said:
+        raise StoreUnfit(
+            f"Redis at {options} was started under a locale by whose rules it compares text, so "
+            "that jobs would be out of order; tell it CONFIG SET locale-collate C (Redis 7.2 or "
+            "newer, Valkey) and write that into its configuration, or start it with LC_ALL=C"
         ) from error
     if not isinstance(error, _PASSING_KINDS) and not said.startswith(_PASSING):
         raise StoreUnavailable(f"Redis at {options} refused a call: {said}") from error

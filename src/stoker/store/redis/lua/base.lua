@@ -11,6 +11,14 @@ local byte, char, sub, rep, concat = string.byte, string.char, string.sub, strin
 local pack, unpack_struct, spread = struct.pack, struct.unpack, unpack
 local encode, decode = cmsgpack.pack, cmsgpack.unpack
 
+-- All that stands in a line, and every moment, is compared as text. Lua does that by the server's
+-- locale, and the rules of a language would put jobs into any order.
+for code = 1, 255 do
+  if char(code - 1) >= char(code) then
+    error('text is not compared byte by byte', 0)
+  end
+end
+
 local NUMBER = 6
 local WHOLE_WEIGHT = 1000
 local MOST_ARGUMENTS = 1000
