@@ -16,7 +16,9 @@ from stoker.store.redis.options import read_options
 from stoker.store.redis.partition import Partition
 from stoker.store.rings import errand_ring
 from tests.servers import valkey
+from tests.servers.valkey import Server
 from tests.store.conformance.acts import SECOND, put, state, take
+from tests.worker.waiting import until
 
 WORKER = 7
 
@@ -63,10 +65,16 @@ def test_a_herald_goes_ahead_as_long_as_somebody_waits(
     assert len({*ids}) == 3
 
 
-def test_whoever_listens_no_more_is_not_served(store: RedisStore, desk: Desk) -> None:
+def test_whoever_listens_no_more_is_not_served(
+    server: Server, store: RedisStore, desk: Desk
+) -> None:
     ear = store.bell.listen()
     stand(store, ear)
-    ear.close()
+    channels = ("PUBSUB", "SHARDCHANNELS", f"*:bell:{ear.address}")
+    with server.client() as client:
+        assert client.execute_command(*channels)
+        ear.close()
+        until(lambda: not client.execute_command(*channels), "for the server to notice")
     assert state(desk, put(desk)) is State.QUEUED
 
 
