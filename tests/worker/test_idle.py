@@ -24,7 +24,7 @@ class Asked(Counter[str]):
     def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__()
         verbs = {name for name in vars(Store) if not name.startswith("_")}
-        for name in verbs - {"abreast", "bell", "now", "close"}:
+        for name in verbs - {"abreast", "portion", "bell", "now", "close"}:
             monkeypatch.setattr(store, name, self._counted(name, getattr(store, name)))
 
     def _counted(self, name: str, ask: Any) -> Any:

@@ -11,7 +11,7 @@ from stoker.errors import StoreUnavailable
 from stoker.kernel.change import Change
 from stoker.store import Answer, Claim, Store
 
-_NEVER_FAIL = frozenset({"now", "close", "bell", "abreast"})
+_NEVER_FAIL = frozenset({"now", "close", "bell", "abreast", "portion"})
 
 
 class TroubledStore:

@@ -147,6 +147,10 @@ class Forgettable(msgspec.Struct, frozen=True):
 Query = Filter | Lost | Adrift | Forgettable
 
 
+MOST_AT_ONCE = 1000
+"""A claim for more would keep others waiting."""
+
+
 class Store(Protocol):
     """What an engine must offer. `stoker.store.memory` is the specification."""
 
@@ -158,6 +162,11 @@ class Store(Protocol):
     def abreast(self) -> int:
         """How many calls of one process are worth having under way at once: one where they would
         only wait for each other, more where somebody else does the work."""
+
+    @property
+    def portion(self) -> int:
+        """How many jobs are best claimed at once by whoever could take any number; it may change
+        with the jobs."""
 
     def now(self) -> int:
         """The engine's clock, in UTC microseconds; leases and due times go by it alone."""

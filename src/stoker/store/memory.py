@@ -28,6 +28,7 @@ from stoker.kernel.job import (
 )
 from stoker.kernel.queue import DEFAULTS, QueueSettings
 from stoker.store import (
+    MOST_AT_ONCE,
     OK,
     Adrift,
     Answer,
@@ -60,6 +61,7 @@ class MemoryStore:
     """Jobs in dictionaries, behind one lock."""
 
     abreast = 1
+    portion = MOST_AT_ONCE
 
     def __init__(self, clock: Clock = wall_clock) -> None:
         self.now = clock

@@ -43,7 +43,6 @@ logger = logging.getLogger("stoker.worker")
 _REPLACE = msgspec.structs.replace
 
 _MOST_IN_HAND = 2000
-_MOST_AT_ONCE = 1000
 _LONGEST_SLEEP = 5.0
 _STRAYS_SECONDS = 30.0
 """So long a job waits that was started for us, if the ring was lost."""
@@ -295,7 +294,7 @@ class Ferry:
         # Where two go each may ask for half, lest there is nothing left for the other.
         share = wanted if self._tender is None else max(self._concurrency, wanted // 2)
         left = wanted - len(self.in_hand) - self._awaited - kept
-        return max(0, min(left, share, _MOST_AT_ONCE))
+        return max(0, min(left, share, self._desk.store.portion))
 
     def _free(self) -> int:
         """How many jobs more could run at once."""

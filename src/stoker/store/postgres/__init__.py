@@ -15,7 +15,16 @@ from typing import Any, TypeVar
 from stoker.errors import StoreError
 from stoker.kernel.change import Change, Note
 from stoker.kernel.job import Job
-from stoker.store import Answer, Beat, Claim, Query, QueueView, Receipt, Session
+from stoker.store import (
+    MOST_AT_ONCE,
+    Answer,
+    Beat,
+    Claim,
+    Query,
+    QueueView,
+    Receipt,
+    Session,
+)
 from stoker.store.clock import Clock
 from stoker.store.finding import Finding
 from stoker.store.lone import lone_job
@@ -54,6 +63,7 @@ class PostgresStore:
     """
 
     abreast = 2
+    portion = MOST_AT_ONCE
 
     def __init__(self, url: str, *, clock: Clock | None = None, connections: int = 8) -> None:
         self.address = read_url(url)

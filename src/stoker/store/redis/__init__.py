@@ -30,6 +30,7 @@ from stoker.store.redis.durability import (
 )
 from stoker.store.redis.options import Options, read_options
 from stoker.store.redis.partition import Partition
+from stoker.store.redis.portion import Portion
 from stoker.store.redis.spread import Spread
 from stoker.store.redis.wire import Wire
 
@@ -43,7 +44,7 @@ def is_there(url: str) -> bool:
     """Whether somebody has moved in at this URL; raises if nobody can be asked."""
     wire = Wire(read_options(url))
     try:
-        return Partition(wire, 0, ServerClock(None)).is_inhabited()
+        return Partition(wire, 0, ServerClock(None), Portion()).is_inhabited()
     finally:
         wire.hang_up()
 
@@ -63,7 +64,8 @@ class RedisStore:
         self.now = ServerClock(clock)
         self._wire = Wire(self.options)
         numbers = range(self.options.partitions)
-        self._parts = [Partition(self._wire, number, self.now) for number in numbers]
+        self._portion = Portion()
+        self._parts = [Partition(self._wire, number, self.now, self._portion) for number in numbers]
         try:
             self._settle_in()
         except BaseException:
@@ -73,6 +75,11 @@ class RedisStore:
         self._jobs: Partition | Spread = spread or self._parts[0]
         self.bell = RedisBell(self._wire, self._parts, spread.rung if spread else None)
         heed_forks(self)
+
+    @property
+    def portion(self) -> int:
+        """As many jobs as come in one piece."""
+        return self._portion.jobs
 
     def _settle_in(self) -> None:
         servers = self._servers()

@@ -312,9 +312,10 @@ class JobReader:
         told = iter(shown)
         return (self.job(number, next(told), next(told)) for number in told)
 
-    def granted(self, grant: Sequence[Any]) -> list[Job]:
-        """The jobs of a served claim."""
-        numbers, first, bodies, odd = grant
+    def granted(
+        self, numbers: bytes, first: bytes, bodies: Sequence[bytes], odd: Sequence[Any]
+    ) -> list[Job]:
+        """The jobs of a served claim: the life of the first, and of those that have another."""
         lives = dict(zip(odd[::2], odd[1::2], strict=True))
         return [
             self.job(number, body, lives.get(at, first))

@@ -24,8 +24,10 @@ from stoker.store.lone import lone_job
 from stoker.store.redis import layout
 from stoker.store.redis.clock import ServerClock
 from stoker.store.redis.connection import HERALD, Argument, Prepared
+from stoker.store.redis.layout import JobReader
 from stoker.store.redis.look import PAGE, Looker
 from stoker.store.redis.options import Ack
+from stoker.store.redis.portion import Portion
 from stoker.store.redis.stand import hexadecimal, place
 from stoker.store.redis.steps import Steps, claim_told
 from stoker.store.redis.wire import Wire
@@ -49,12 +51,13 @@ class _Caller:
 class Partition(Looker):
     """The verbs of a store, for the jobs whose ids carry this partition's number."""
 
-    def __init__(self, wire: Wire, number: int, clock: ServerClock) -> None:
+    def __init__(self, wire: Wire, number: int, clock: ServerClock, portion: Portion) -> None:
         self.number = number
         self.tag = f"{{{wire.options.prefix}.{number}}}"
         self.slot = key_slot(self.tag.encode())
         self._wire = wire
         self._clock = clock
+        self._portion = portion
         self._callers: deque[_Caller] = deque()
         self._highest = 0
         self._is_awaited = False
@@ -122,7 +125,12 @@ class Partition(Looker):
         reader = self.reader()
         receipts = steps.receipts(results, reader)
         self._remember(receipts)
-        return Answer(receipts, [g if g is None else reader.granted(g) for g in grants])
+        return Answer(receipts, [g if g is None else self._granted(g, reader) for g in grants])
+
+    def _granted(self, grant: Sequence[Any], reader: JobReader) -> list[Job]:
+        numbers, first, bodies, odd = grant
+        self._portion.learn(bodies)
+        return reader.granted(numbers, first, bodies, odd)
 
     def _carry_out(
         self, steps: Steps, changes: Sequence[Change] = (), claims: Sequence[Any] = ()

@@ -18,7 +18,16 @@ from msgspec.structs import replace
 
 from stoker.kernel.change import Change, Note
 from stoker.kernel.job import Job
-from stoker.store import Answer, Beat, Claim, Query, QueueView, Receipt, Session
+from stoker.store import (
+    MOST_AT_ONCE,
+    Answer,
+    Beat,
+    Claim,
+    Query,
+    QueueView,
+    Receipt,
+    Session,
+)
 from stoker.store.clock import Clock, wall_clock
 from stoker.store.finding import Finding
 from stoker.store.forks import heed_forks
@@ -60,6 +69,7 @@ class SqliteStore:
     """
 
     abreast = 1
+    portion = MOST_AT_ONCE
 
     def __init__(
         self,
