@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
@@ -28,6 +29,8 @@ T = TypeVar("T")
 
 _REPLACE = msgspec.structs.replace
 _SETTINGS_AGE = 1_000_000
+_STAYS = 0.1
+"""Seconds; jobs elsewhere wait no longer than that for being asked for."""
 
 
 class Spread:
@@ -39,7 +42,7 @@ class Spread:
         self._now = now
         self._homes = Homes(len(parts), self._anchor_of)
         self._nobodys = itertools.cycle(range(len(parts)))
-        self._starts = itertools.cycle(range(len(parts)))
+        self._start, self._moves_at = 0, 0.0
         self._rung: dict[int, None] = {}
         self._anchors: dict[str, tuple[int, str | None]] = {}
 
@@ -113,9 +116,16 @@ class Spread:
         return Receipt(ok=False) if isinstance(again, Misplaced) else again
 
     def _round(self) -> Iterator[int]:
-        """All partitions: those that rang first, the others from a different start each time."""
+        """All partitions: those that rang first, the others from a different start each time.
+
+        Whoever comes again at once finds the same: it reports on jobs from there, so that one call
+        does for both. A worker's two boats stay together, and keep one server busy at a time.
+        """
         rung, self._rung = self._rung, {}
-        start = next(self._starts)
+        now = time.monotonic()
+        if now >= self._moves_at:
+            self._start, self._moves_at = (self._start + 1) % len(self._parts), now + _STAYS
+        start = self._start
         others = [*range(start, len(self._parts)), *range(start)]
         return iter(dict.fromkeys([*rung, *others]))
 
