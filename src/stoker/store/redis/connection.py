@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from ssl import SSLSocket, SSLWantReadError
 from typing import Any
 
@@ -19,6 +20,7 @@ from redis.retry import Retry
 
 from stoker.store.redis.options import Options, Tls
 from stoker.store.redis.topology import Address
+from stoker.store.redis.vigil import LONGEST, Vigil
 
 Argument = bytes | str | int | float
 
@@ -40,6 +42,7 @@ class Line:
         self._socket: Any = None
         self._reader: Any = None
         self._buffer = bytearray(_READ_SIZE)
+        self._vigil = Vigil(possible=False)
 
     def connect(self) -> None:
         """Make it; it need not be asked for."""
@@ -47,6 +50,7 @@ class Line:
         self._socket = self._made._sock  # noqa: SLF001 - which is what this class is for
         if not isinstance(self._socket, SSLSocket):
             _let_the_system_wait(self._socket, self._made.socket_timeout)
+            self._vigil = Vigil()
         self._reader = Reader(
             protocolError=trouble.InvalidResponse,
             replyError=self._made._parser.parse_error,  # noqa: SLF001 - of every kind of its errors
@@ -62,10 +66,12 @@ class Line:
         """For those who wait for it beside others."""
         return int(self._socket.fileno())
 
-    def exchange(self, command: bytes) -> Any:
-        """Send a packed command, with a herald or without, and read its answer. An error that the
-        server tells is raised."""
+    def exchange(self, command: bytes, *, awake: bool = False) -> Any:
+        """Send a packed command, with a herald or without, and read its answer, which may be so
+        near that it is best waited for awake. An error that the server tells is raised."""
         self.send(command)
+        if awake and self._vigil.is_worth_it():
+            self._vigil.ended(in_vain=not self._is_answered_at_once())
         if command.startswith(HERALD):
             self._next()  # whatever it is: the command itself is answered, too
         return self.read()
@@ -109,6 +115,18 @@ class Line:
                 raise said
             news.append(said)
         return news
+
+    def _is_answered_at_once(self) -> bool:
+        until = time.perf_counter() + LONGEST
+        while time.perf_counter() < until:
+            try:
+                self._socket.recv_into(self._buffer, 1, socket.MSG_DONTWAIT | socket.MSG_PEEK)
+            except BlockingIOError:
+                continue
+            except OSError:
+                pass  # whoever reads hears of it
+            return True
+        return False
 
     def _receive(self) -> None:
         try:

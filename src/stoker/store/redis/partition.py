@@ -110,7 +110,9 @@ class Partition(Looker):
         who = _WHO.pack(caller.name.encode(), caller.serial, self._highest) + place(job)
         who += self._clock.argument if may_start_at_once(job, self._clock()) else _NOT_NOW
         told = self._placement(who, job.queue.encode(), layout.head(job) + job.payload)
-        number = wire.tell(self.slot, HERALD + told if self._is_awaited else told, wire.ack)
+        # Where a worker waits for the job the processor is better left to that.
+        told, awake = (HERALD + told, False) if self._is_awaited else (told, True)
+        number = wire.tell(self.slot, told, wire.ack, awake=awake)
         self._callers.append(caller)
         if not number:
             return None

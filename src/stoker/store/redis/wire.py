@@ -71,14 +71,15 @@ class Wire:
         """Send a command to where a slot is served, until it is answered or patience ends."""
         return self.tell(slot, packed(*command), ack)
 
-    def tell(self, slot: int, command: bytes, ack: Ack) -> Any:
-        """The same for a command that is packed already."""
-        return self.patiently(self._attempt, slot, command, ack)
+    def tell(self, slot: int, command: bytes, ack: Ack, *, awake: bool = False) -> Any:
+        """The same for a command that is packed already, and whose answer may be waited for
+        awake."""
+        return self.patiently(self._attempt, slot, command, ack, awake)
 
-    def _attempt(self, slot: int, command: bytes, ack: Ack) -> Any:
+    def _attempt(self, slot: int, command: bytes, ack: Ack, awake: bool) -> Any:
         here = self.topology.where(slot)
         try:
-            return self._exchange(here, command, ack)
+            return self._exchange(here, command, ack, awake=awake)
         except trouble.MovedError as error:
             self.topology.doubt()
             return self._exchange(Address(error.host or here.host, int(error.port)), command, ack)
@@ -98,7 +99,9 @@ class Wire:
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _exchange(self, address: Address, command: bytes, ack: Ack = Ack.MEMORY) -> Any:
+    def _exchange(
+        self, address: Address, command: bytes, ack: Ack = Ack.MEMORY, *, awake: bool = False
+    ) -> Any:
         idle = self._idle.get(address)
         if idle is None:
             idle = self._idle.setdefault(address, deque())
@@ -107,7 +110,7 @@ class Wire:
         except IndexError:
             line = connect(self.options, address)
         try:
-            answer = self._answer(line, command)
+            answer = self._answer(line, command, awake)
             if ack is not Ack.MEMORY and answer:  # 0: nothing was done
                 self._confirm(line, ack)
         except trouble.ResponseError:
@@ -120,9 +123,9 @@ class Wire:
         _give_back(line, idle)
         return answer
 
-    def _answer(self, line: Line, command: bytes) -> Any:
+    def _answer(self, line: Line, command: bytes, awake: bool) -> Any:
         try:
-            return line.exchange(command)
+            return line.exchange(command, awake=awake)
         except trouble.ResponseError as error:
             if "Function not found" not in str(error):
                 raise
