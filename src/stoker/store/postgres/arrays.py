@@ -33,11 +33,6 @@ class Array(ABC):
         """The column of these values, some of which may be None."""
 
     @classmethod
-    def same(cls, value: Any, count: int) -> Array | None:
-        """The column that says the same so many times; None if it says nothing."""
-        return None if value is None else cls._of(count, False, cls._one(value) * count)
-
-    @classmethod
     @abstractmethod
     def _one(cls, value: Any) -> bytes:
         """One value as it stands in the column."""
@@ -105,9 +100,13 @@ class Blobs(Array):
     oid, element = 1001, 17
 
     @classmethod
-    def of(cls, values: Sequence[bytes | None]) -> Array:
-        pieces = [_NULL if value is None else _measured(value) for value in values]
-        return cls._of(len(values), None in values, b"".join(pieces))
+    def of(cls, values: Sequence[Any]) -> Array:
+        if None in values:
+            pieces = [_NULL if value is None else _measured(value) for value in values]
+            return cls._of(len(values), True, b"".join(pieces))
+        flat: list[Any] = [b""] * (2 * len(values))
+        flat[::2], flat[1::2] = map(_length, map(len, values)), values
+        return cls._of(len(values), False, b"".join(flat))
 
     @classmethod
     def _one(cls, value: bytes) -> bytes:
@@ -136,8 +135,11 @@ class Texts(Array):
         return _measured(written(value).encode())
 
 
+_length = struct.Struct(">i").pack
+
+
 def _measured(value: bytes) -> bytes:
-    return len(value).to_bytes(4, "big") + value
+    return _length(len(value)) + value
 
 
 def adapters() -> AdaptersMap:

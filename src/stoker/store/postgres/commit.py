@@ -172,7 +172,7 @@ class Committer:
         for queue, due_at in plan.arrivals.soonest.items() if plan.arrivals else ():
             self._marks.placed(queue, due_at)
         calls: list[_Call] = [*plan.ends]
-        calls += [("place", plan.arrivals.parameters)] if plan.arrivals else []
+        calls += [plan.arrivals[:2]] if plan.arrivals else []
         return calls
 
     def _call_of(self, asked: Asking) -> _Call:

@@ -58,9 +58,10 @@ class Ending(NamedTuple):
 
 
 class Arrivals(NamedTuple):
-    """New jobs: the parameters of the routine `place`, and by queue when the first is due."""
+    """New jobs: a routine with its parameters, and by queue when the first is due."""
 
-    parameters: list[Array | None]
+    routine: str
+    parameters: list[Any]
     soonest: dict[str, int]
 
 
@@ -135,6 +136,7 @@ def arrivals_of(changes: Sequence[Change]) -> Arrivals | None:
     counts = Counter(facts["queue"])
     latest_first = sorted(zip(facts["due_at"], facts["queue"], strict=True), reverse=True)
     return Arrivals(
+        "place",
         [Texts.of([*counts]), Bigints.of([*counts.values()]), *_columns(facts)],
         {queue: due_at for due_at, queue in latest_first},
     )
@@ -168,35 +170,19 @@ def _unless(default: Any, kind: type[Array], values: tuple[Any, ...]) -> Array |
     return None if values.count(default) == len(values) else kind.of(values)
 
 
-def _same_unless(default: Any, kind: type[Array], value: Any, count: int) -> Array | None:
-    """The column that says the same so many times, if that is not what jobs have by default."""
-    return None if value == default else kind.same(value, count)
-
-
 def _copies(copies: Copies) -> Arrivals | None:
-    job, count = copies.template, len(copies)
-    if not count or not is_unborn(job):
+    job = copies.template
+    if not copies or not is_unborn(job):
         return None
-    terms = terms_of(job.policy)
-    columns = [
-        Texts.same(job.queue, count),
-        Texts.same(job.name, count),
-        Blobs.of(copies.payloads),
-        _same_unless(0, Smallints, job.format, count),
-        _same_unless(0, Bigints, job.rank, count),
-        Bigints.same(job.due_at, count),
-        Texts.same(terms.text, count),
-        None if terms.text is None else Bigints.same(terms.timeout, count),
-        _same_unless(False, Booleans, terms.stays, count),
-        _same_unless(False, Booleans, terms.repeats, count),
-        Bigints.same(job.created_at, count),
-        Bigints.same(job.scheduled_at, count),
-        _same_unless(WHOLE_WEIGHT, Bigints, job.weight, count),
-        Texts.same(job.key, count),
-        Texts.same(job.meta, count),
+    text, timeout, stays, repeats = terms_of(job.policy)
+    facts = [
+        *(written(job.queue), written(job.name), Blobs.of(copies.payloads)),
+        *(int(job.format), job.rank, job.due_at),
+        *(_written_or_none(text), timeout, stays, repeats),
+        *(job.created_at, job.scheduled_at, job.weight),
+        *(_written_or_none(job.key), _written_or_none(job.meta)),
     ]
-    touched = [Texts.of([job.queue]), Bigints.of([count])]
-    return Arrivals([*touched, *columns], {job.queue: job.due_at})
+    return Arrivals("place_alike", facts, {job.queue: job.due_at})
 
 
 def lone_facts(job: Job, given: int | None, mark: int | None) -> list[bytes | None]:
@@ -225,6 +211,10 @@ def lone_facts(job: Job, given: int | None, mark: int | None) -> list[bytes | No
 
 def _written(text: str | None) -> bytes | None:
     return None if text is None else written(text).encode()
+
+
+def _written_or_none(text: str | None) -> str | None:
+    return None if text is None else written(text)
 
 
 def placed(changes: Sequence[Change], ids: Sequence[int]) -> list[Receipt]:

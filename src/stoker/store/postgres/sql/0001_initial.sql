@@ -64,7 +64,9 @@ CREATE SEQUENCE stoker.job_id;
 -- to move them when their time comes.
 CREATE TABLE stoker.job (
     -- First what is never NULL and has a fixed length: the server finds it without searching.
-    id            bigint   PRIMARY KEY,
+    -- Every job that starts gets a second entry beside its first: where there is no room for it the
+    -- server would split one page after the other.
+    id            bigint   PRIMARY KEY WITH (fillfactor = 50),
     state         smallint NOT NULL DEFAULT 0,
     format        smallint NOT NULL DEFAULT 0,
     attempt       integer  NOT NULL DEFAULT 0,

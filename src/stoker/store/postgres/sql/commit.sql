@@ -9,6 +9,9 @@ SELECT stoker.forget($1, $2, $3)
 -- name: place
 SELECT stoker.place($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
 
+-- name: place_alike
+SELECT stoker.place_alike($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+
 -- name: place_one
 SELECT stoker.place_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
     $16, $17)

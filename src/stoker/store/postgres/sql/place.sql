@@ -55,6 +55,37 @@ BEGIN
     RETURN ids;
 END $$;
 
+-- The same for jobs that differ in their payloads alone: what they have in common is said once.
+CREATE OR REPLACE FUNCTION stoker.place_alike(
+    line text, task text, payloads bytea[], form smallint, rank bigint, due bigint, terms text,
+    time_limit bigint, stay boolean, repeat boolean, created bigint, scheduled bigint,
+    units bigint, party text, remark text
+) RETURNS bigint[]
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
+DECLARE
+    many integer[] := ARRAY[cardinality(payloads)];
+    ids bigint[];
+BEGIN
+    PERFORM stoker.refuse_if_sealed();
+    PERFORM stoker.heed_one(line);
+    IF EXISTS (SELECT FROM stoker.queue WHERE name = line AND (limited OR time_first)) THEN
+        RETURN stoker.place(ARRAY[line], many::bigint[], array_fill(line, many), array_fill(task, many),
+            payloads, array_fill(form, many), array_fill(rank, many), array_fill(due, many),
+            array_fill(terms, many), array_fill(time_limit, many), array_fill(stay, many),
+            array_fill(repeat, many), array_fill(created, many), array_fill(scheduled, many),
+            array_fill(units, many), array_fill(party, many), array_fill(remark, many));
+    END IF;
+    ids := ARRAY(SELECT nextval('stoker.job_id') FROM generate_series(1, many[1]));
+    INSERT INTO stoker.job (id, queue, bucket, second, due_at, name, payload, format, policy,
+        timeout, stays, repeats, created_at, scheduled_at, weight, key, meta)
+    SELECT id, line, rank, 0, due, task, payload, form, terms, time_limit, stay, repeat, created,
+        scheduled, units, party, remark
+    FROM unnest(ids, payloads) AS job (id, payload);
+    INSERT INTO stoker.delta (queue, queued) VALUES (line, many[1]);
+    RETURN ids;
+END $$;
+
 -- The same for one job, of which every fact is given: most calls bring no more, and a row costs half
 -- of what arrays do. Gives its id.
 --
