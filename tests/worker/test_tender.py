@@ -124,6 +124,7 @@ class SlowStore(TroubledStore):
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
+        self.portion = store.portion
         self.asked: dict[str, list[int]] = {}
 
     def transact(self, changes: Sequence[Change], claims: Sequence[Claim] = ()) -> Answer:
@@ -131,6 +132,20 @@ class SlowStore(TroubledStore):
             self.asked.setdefault(threading.current_thread().name, []).append(claim.limit)
         time.sleep(0.005)
         return super().transact(changes, claims)
+
+
+def test_no_boat_asks_for_more_than_comes_in_one_piece(app: Stoker, hire: Hire) -> None:
+    store = SlowStore(app.desk.store)
+    store.portion = 37
+    app.sit_at(Desk(cast("Store", store)))
+
+    @app.task(name="work")
+    async def work() -> None: ...
+
+    app.enqueue_many([work.call() for _ in range(10 * JOBS)])
+    worker = hire(chores=False)
+    until(lambda: worker.finished == 10 * JOBS)
+    assert max(limit for limits in store.asked.values() for limit in limits) == 37
 
 
 def test_under_load_both_boats_carry_their_share(app: Stoker, hire: Hire) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from stoker.kernel.queue import QueueSettings
 from stoker.kernel.rate import parse_rate
 from stoker.store import Adrift, Filter, Forgettable, Lost
 from stoker.store.redis import RedisStore
+from stoker.store.redis.wire import Wire
 from stoker.store.seal import UNSEALED, Seal, sealed
 from stoker.watch import run_chores
 from tests.engines import SECOND, VirtualClock
@@ -55,11 +57,41 @@ def test_jobs_of_one_call_live_together(desk: Desk) -> None:
     assert len(homes([each.id for each in placed])) == 1
 
 
-def test_partitions_are_claimed_from_in_turn(desk: Desk) -> None:
+def test_partitions_are_claimed_from_in_turn(desk: Desk, clock: VirtualClock) -> None:
     for _ in range(40):
         put(desk)
-    first = [take(desk).id for _ in range(PARTITIONS)]
+    first = []
+    for _ in range(PARTITIONS):
+        clock.now += SECOND
+        first.append(take(desk).id)
     assert len(homes(first)) == PARTITIONS
+
+
+def test_whoever_comes_again_at_once_claims_where_it_did(desk: Desk, clock: VirtualClock) -> None:
+    for _ in range(40):
+        put(desk)
+    assert len(homes([take(desk).id for _ in range(5)])) == 1
+    clock.now -= SECOND  # a clock that is put back keeps nobody where he is
+    assert len(homes([take(desk).id for _ in range(5)])) == 1
+    assert {view.counts[State.QUEUED] for view in desk.store.survey()} == {30}
+
+
+def test_reporting_and_claiming_where_one_is_takes_one_call(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(40):
+        put(desk)
+    held, request = [take(desk) for _ in range(3)], desk.dispatch.request(["q"], 1)
+    calls, call = [], Wire.call
+
+    def counted(*args: Any, **options: Any) -> Any:
+        calls.append(args)
+        return call(*args, **options)
+
+    monkeypatch.setattr(Wire, "call", counted)
+    _, grants = desk.report.many([(job, Finished()) for job in held], [request])
+    assert [len(grant or ()) for grant in grants] == [1]
+    assert len(calls) == 1
 
 
 def test_one_claim_goes_on_from_partition_to_partition(desk: Desk) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
@@ -29,8 +28,8 @@ T = TypeVar("T")
 
 _REPLACE = msgspec.structs.replace
 _SETTINGS_AGE = 1_000_000
-_STAYS = 0.1
-"""Seconds; jobs elsewhere wait no longer than that for being asked for."""
+_STAYS = 100_000
+"""So long jobs elsewhere may have to wait before they are asked for."""
 
 
 class Spread:
@@ -42,7 +41,7 @@ class Spread:
         self._now = now
         self._homes = Homes(len(parts), self._anchor_of)
         self._nobodys = itertools.cycle(range(len(parts)))
-        self._start, self._moves_at = 0, 0.0
+        self._start, self._since = 0, -_STAYS
         self._rung: dict[int, None] = {}
         self._anchors: dict[str, tuple[int, str | None]] = {}
 
@@ -122,9 +121,9 @@ class Spread:
         does for both. A worker's two boats stay together, and keep one server busy at a time.
         """
         rung, self._rung = self._rung, {}
-        now = time.monotonic()
-        if now >= self._moves_at:
-            self._start, self._moves_at = (self._start + 1) % len(self._parts), now + _STAYS
+        now = self._now()
+        if not 0 <= now - self._since < _STAYS:
+            self._start, self._since = (self._start + 1) % len(self._parts), now
         start = self._start
         others = [*range(start, len(self._parts)), *range(start)]
         return iter(dict.fromkeys([*rung, *others]))
