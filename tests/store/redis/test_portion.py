@@ -38,9 +38,10 @@ def test_an_answer_of_so_many_jobs_comes_in_one_piece(
     desk.dispatch.claim(["q"], 100)
     first = sent(server)
     to_be_told = sent(server) - first
-    jobs = desk.dispatch.claim(["q"], store.portion)
+    wanted = store.portion
+    jobs = desk.dispatch.claim(["q"], wanted)
     answer = sent(server) - first - 2 * to_be_told
-    assert len(jobs) == store.portion
+    assert len(jobs) == wanted
     assert 0.8 * ONE_PIECE < answer < ONE_PIECE
 
 

@@ -15,7 +15,7 @@ from stoker.store.redis.vigil import Vigil
 from tests.servers.valkey import Server
 from tests.store.conformance.acts import put
 
-PING = packed("PING")
+HELLO = packed("ECHO", "hello")
 LATE = packed("BLPOP", "nothing ever comes here", "0.05")
 
 
@@ -44,28 +44,28 @@ def vigils(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 def test_nobody_stays_awake_unasked(line: Line, vigils: list[bool]) -> None:
-    assert line.exchange(PING) == b"PONG"
+    assert line.exchange(HELLO) == b"hello"
     assert vigils == []
 
 
 def test_what_comes_late_is_waited_for_asleep(line: Line, vigils: list[bool]) -> None:
     assert line.exchange(LATE, awake=True) is None
     assert vigils == [False]
-    assert line.exchange(PING, awake=True) == b"PONG"
+    assert line.exchange(HELLO, awake=True) == b"hello"
     assert vigils == [False]  # it is left off once
 
 
 def test_as_long_as_answers_are_late_it_is_tried_ever_more_seldom(
     line: Line, vigils: list[bool]
 ) -> None:
-    for _ in range(12):
+    for _ in range(15):
         assert line.exchange(LATE, awake=True) is None
-    assert vigils == [False] * 4  # the first, third, seventh ... of them
+    assert vigils == [False] * 4  # the first, third, seventh and fifteenth of them
 
 
 def test_whoever_has_the_only_processor_sleeps(line: Line, vigils: list[bool]) -> None:
     line._vigil = Vigil(possible=False)
-    assert line.exchange(PING, awake=True) == b"PONG"
+    assert line.exchange(HELLO, awake=True) == b"hello"
     assert vigils == []
 
 
