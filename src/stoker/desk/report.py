@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 
@@ -34,7 +35,7 @@ class Report:
         # One moment for all: jobs that say the same are then written as one.
         now = self._clerk.store.now()
         simple = _simple_ends(outcomes)
-        others = sorted(set(range(len(outcomes))).difference(simple))
+        others = _left_out(simple, len(outcomes))
         along = self._ended([outcomes[i] for i in simple], now)
         decided = self._clerk.decide_all(self._decisions(outcomes, others, now), claims, along)
         results: list[Result | None] = [None] * len(outcomes)
@@ -46,10 +47,10 @@ class Report:
         return results, decided.grants
 
     def _ended(self, outcomes: Sequence[tuple[Job, Outcome]], now: int) -> Change:
-        by_queue: dict[str, list[tuple[Job, bytes | None]]] = {}
+        by_queue: dict[str, list[tuple[Job, bytes | None]]] = defaultdict(list)
         for job, outcome in outcomes:
-            assert isinstance(outcome, Finished)
-            by_queue.setdefault(job.queue, []).append((job, outcome.result))
+            assert type(outcome) is Finished
+            by_queue[job.queue].append((job, outcome.result))
         change = NOTHING
         for queue, done in by_queue.items():
             ended = rules.finish_all(done, now=now, settings=self._clerk.settings(queue))
@@ -154,6 +155,11 @@ def _simple_ends(outcomes: Sequence[tuple[Job, Outcome]]) -> list[int]:
     ]
     distinct = {outcomes[i][0].id for i in simple}
     return simple if len(distinct) == len(simple) else []
+
+
+def _left_out(places: Sequence[int], count: int) -> list[int]:
+    """The places of so many that are not among these."""
+    return [] if len(places) == count else sorted(set(range(count)).difference(places))
 
 
 def _put(results: list[Result | None], places: Sequence[int], found: Sequence[Result]) -> None:

@@ -155,7 +155,11 @@ def _taken(inbox: deque[T]) -> T | None:
 
 def all_taken(inbox: deque[T]) -> list[T]:
     """All of an inbox that others take from too."""
-    return [each for each in iter(lambda: _taken(inbox), None) if each is not None]
+    taken: list[T] = []
+    with contextlib.suppress(IndexError):
+        while True:
+            taken.append(inbox.popleft())
+    return taken
 
 
 class LoopCrew:

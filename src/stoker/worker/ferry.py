@@ -270,7 +270,7 @@ class Ferry:
             self._hand_out(granted)
         with self._lock:
             self.finished += len(cargo)
-            self._pace.count(sum(not isinstance(outcome, Released) for _, outcome in cargo))
+            self._pace.count(len(cargo) - sum([type(word[1]) is Released for word in cargo]))
         self.lobby.wake({job.queue for job, _ in cargo})
         return _Brought(bool(granted), full=bool(room) and len(granted) == room)
 

@@ -75,8 +75,25 @@ def jobs_of(rows: Sequence[Row], claim: Claim, moment: int) -> list[Job]:
     """The jobs that began at a moment, in the order of their rows."""
     token, session = claim.token, claim.session
     jobs = []
-    for queue, name, payload, form, job_id, rank, due_at, terms, created_at, *rest in rows:
-        scheduled_at, weight, key, attempt, revision, until, others = rest
+    # Each by its name and at once: half of the time goes into taking rows apart.
+    for (
+        queue,
+        name,
+        payload,
+        form,
+        job_id,
+        rank,
+        due_at,
+        terms,
+        created_at,
+        scheduled_at,
+        weight,
+        key,
+        attempt,
+        revision,
+        until,
+        others,
+    ) in rows:
         policy = policy_of(terms)
         job = Job(
             read(queue),

@@ -59,8 +59,10 @@ class Plan:
 
 def _entangled(ending: dict[int, list[Ending]], rest: Sequence[Change]) -> list[int]:
     """Changes that end a job which others speak of too, or whose name others may want."""
+    often = Counter([end.job.id for ends in ending.values() for end in ends])
+    if not rest and len(often) == often.total():
+        return []
     ids = touched(rest)
-    often = Counter(end.job.id for ends in ending.values() for end in ends)
     return [
         number
         for number, ends in ending.items()
