@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -44,6 +45,30 @@ def test_copies_are_jobs_like_any_other(
     (view,) = desk.store.survey(["q"])
     assert view.counts[State.QUEUED] == 8
     assert take_all(desk) == [*ids, *singly]
+
+
+def test_copies_wait_for_room_like_any_other(desk: Desk) -> None:
+    desk.control.adjust("q", key_capacity=1)
+    ids = desk.intake.enqueue_copies(Job("q", key="ann"), [b"1", b"2", b"3"])
+    assert take_all(desk) == [ids[0]]
+    assert desk.store.survey(["q"])[0].counts[State.QUEUED] == 2
+
+
+def test_copies_take_turns_like_any_other(desk: Desk) -> None:
+    desk.control.adjust("q", fair=True)
+    ann = desk.intake.enqueue_copies(Job("q", key="ann"), [b"1", b"2", b"3"])
+    bob = desk.intake.enqueue_copies(Job("q", key="bob"), [b"1", b"2", b"3"])
+    assert take_all(desk) == [*chain.from_iterable(zip(ann, bob, strict=True))]
+
+
+def test_where_time_comes_first_a_rank_does_not_help_copies(
+    desk: Desk, clock: VirtualClock
+) -> None:
+    desk.control.adjust("q", order=Order.TIME_RANK)
+    earlier = desk.intake.enqueue(Job("q")).id
+    clock.pass_(1)
+    later = desk.intake.enqueue_copies(Job("q", rank=-3), [b"1", b"2"])
+    assert take_all(desk) == [earlier, *later]
 
 
 def test_a_copy_with_a_long_payload_keeps_it(desk: Desk) -> None:
