@@ -9,7 +9,8 @@ from __future__ import annotations
 import secrets
 import struct
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ from stoker.store import Answer, Beat, Claim, Receipt, Session
 from stoker.store.lone import lone_job
 from stoker.store.redis import layout
 from stoker.store.redis.clock import ServerClock
-from stoker.store.redis.connection import HERALD, Argument, Prepared
+from stoker.store.redis.connection import HERALD, Argument, Prepared, packed
 from stoker.store.redis.layout import JobReader
 from stoker.store.redis.look import PAGE, Looker
 from stoker.store.redis.options import Ack
@@ -121,9 +122,40 @@ class Partition(Looker):
         self._highest = max(self._highest, number)
         return Answer([Receipt(ids=(number + (self.number << PARTITION_SHIFT),))])
 
-    def _transact(self, changes: Sequence[Change], claims: Sequence[Claim]) -> Answer:
+    def begin(self, changes: Sequence[Change]) -> Callable[[], Answer]:
+        """As `transact` without claims, but the answer is waited for by whoever calls what this
+        gives. Calls that are not as usual do not begin before that."""
+        if lone_job(changes) is not None or len(_portions(changes)) > 1:
+            return partial(self.transact, changes)
         steps = Steps(changes)
-        results, grants = self._carry_out(steps, changes, [claim_told(claim) for claim in claims])
+        return partial(self._answer, steps, changes, self._posted(steps))
+
+    def _posted(self, steps: Steps) -> Callable[[], list[Any]]:
+        asked, (name, request, caller) = self._clock.asked(), self._request(steps, (), b"")
+        function, moment = self._wire.function(name), self._clock.argument
+        command = packed("FCALL", function, 1, self.tag, moment, request, *steps.payloads)
+        hear = self._wire.post(self.slot, command, self._wire.ack)
+
+        def answer() -> list[Any]:
+            said: list[Any] = hear()
+            self._clock.told(int(said[0]), asked)
+            self._callers.append(caller)
+            return said[1:]
+
+        return answer
+
+    def _transact(self, changes: Sequence[Change], claims: Sequence[Claim]) -> Answer:
+        steps, told = Steps(changes), [claim_told(claim) for claim in claims]
+        return self._answer(steps, changes, partial(self._send, steps, told, b""), told)
+
+    def _answer(
+        self,
+        steps: Steps,
+        changes: Sequence[Change],
+        send: Callable[[], list[Any]],
+        claims: Sequence[Any] = (),
+    ) -> Answer:
+        results, grants = self._carried_out(send(), steps, changes, claims)
         reader = self.reader()
         receipts = steps.receipts(results, reader)
         self._remember(receipts)
@@ -138,7 +170,11 @@ class Partition(Looker):
         self, steps: Steps, changes: Sequence[Change] = (), claims: Sequence[Any] = ()
     ) -> tuple[Any, Any]:
         """What became of the steps and of the claims."""
-        answer = self._send(steps, claims, b"")
+        return self._carried_out(self._send(steps, claims, b""), steps, changes, claims)
+
+    def _carried_out(
+        self, answer: list[Any], steps: Steps, changes: Sequence[Change], claims: Sequence[Any]
+    ) -> tuple[Any, Any]:
         while len(answer) == 1:
             # There is a seal: what may be done all the same is sent by those who know it.
             seal = answer[0]
@@ -147,14 +183,20 @@ class Partition(Looker):
         return answer[0], answer[1]
 
     def _send(self, steps: Steps, claims: Sequence[Any], seal: bytes) -> list[Any]:
+        name, request, caller = self._request(steps, claims, seal)
+        answer = self.call(name, request, *steps.payloads, ack=self._wire.ack)
+        self._callers.append(caller)
+        return answer
+
+    def _request(
+        self, steps: Steps, claims: Sequence[Any], seal: bytes
+    ) -> tuple[str, bytes, _Caller]:
+        """The function to be called, what it is told, and whom it is to remember the answer for."""
         name = "transact" if steps.payloads else "settle"
         told = [step.told for step in steps.steps]
         caller = self._borrowed_caller()
         who = (caller.name, caller.serial, self._highest)
-        request = _ENCODE([*who, layout.raw(seal), told, claims])
-        answer = self.call(name, request, *steps.payloads, ack=self._wire.ack)
-        self._callers.append(caller)
-        return answer
+        return name, _ENCODE([*who, layout.raw(seal), told, claims]), caller
 
     def _borrowed_caller(self) -> _Caller:
         """To be given back, but not after an error: then its call may still be on the way."""

@@ -28,6 +28,7 @@ T = TypeVar("T")
 
 _REPLACE = msgspec.structs.replace
 _SETTINGS_AGE = 1_000_000
+_MUCH = 32
 _STAYS = 100_000
 """So long jobs elsewhere may have to wait before they are asked for."""
 
@@ -303,13 +304,17 @@ class Spread:
         return any(part.troubled() for part in self._parts)
 
 
+_Bag = list[tuple[int, Change]]
+"""Parts of Changes, with the places of the Changes."""
+
+
 class _Trip:
     """Parts of Changes on their way to their partitions, and claims on their way through all."""
 
     def __init__(self, parts: Sequence[Partition], changes: int, claims: Sequence[Claim]) -> None:
         self._parts = parts
         self._claims = claims
-        self._bags: dict[int, list[tuple[int, Change]]] = {}
+        self._bags: dict[int, _Bag] = {}
         self.receipts: list[Receipt] = [OK] * changes
         self.grants: list[list[Job] | None] = [[] for _ in claims]
 
@@ -320,17 +325,40 @@ class _Trip:
     def go(self, claiming: Iterable[int] = ()) -> None:
         """Visit the partitions for which there is something, and those to claim from."""
         claiming = list(claiming)
+        under_way = self._begun(claiming[:1]) if self._is_loaded() else {}
         for home in dict.fromkeys([*claiming, *self._bags]):
             bag = self._bags.pop(home, [])
             wishes = self._wishes() if home in claiming else []
+            if wishes and home in under_way:
+                self._note(*under_way.pop(home)())  # which may have made room
             if bag or wishes:
                 answer = self._parts[home].transact(
                     [part for _, part in bag], [claim for _, claim in wishes]
                 )
-                for (place, _), receipt in zip(bag, answer.receipts, strict=True):
-                    self.receipts[place] = _joined(self.receipts[place], receipt)
+                self._note(bag, answer)
                 for (place, _), grant in zip(wishes, answer.grants, strict=True):
                     self._grant(place, grant)
+        for answered in under_way.values():
+            self._note(*answered())
+
+    def _is_loaded(self) -> bool:
+        """Will the first partition probably have all that is wanted? Whoever goes on to the others
+        had better take along what is for them."""
+        return not self._claims or any(claim.limit >= _MUCH for claim in self._claims)
+
+    def _begun(self, first: Sequence[int]) -> dict[int, Callable[[], tuple[_Bag, Answer]]]:
+        """What is for others than the first is sent ahead: servers work at the same time."""
+        elsewhere = [home for home in self._bags if home not in first]
+        bags = {home: self._bags.pop(home) for home in elsewhere}
+        return {home: self._sent(home, bag) for home, bag in bags.items()}
+
+    def _sent(self, home: int, bag: _Bag) -> Callable[[], tuple[_Bag, Answer]]:
+        answered = self._parts[home].begin([part for _, part in bag])
+        return lambda: (bag, answered())
+
+    def _note(self, bag: _Bag, answer: Answer) -> None:
+        for (place, _), receipt in zip(bag, answer.receipts, strict=True):
+            self.receipts[place] = _joined(self.receipts[place], receipt)
 
     def _wishes(self) -> list[tuple[int, Claim]]:
         """What is still wanted."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from redis import exceptions as trouble
@@ -84,6 +85,28 @@ class Wire:
             self.topology.doubt()
             return self._exchange(Address(error.host or here.host, int(error.port)), command, ack)
 
+    def post(self, slot: int, command: bytes, ack: Ack) -> Callable[[], Any]:
+        """Send a packed command; its answer is waited for by whoever calls what this gives, so that
+        others can be under way meanwhile. Should anything go wrong it is told again."""
+        again = partial(self.tell, slot, command, ack)
+        try:
+            line, idle = self._lent(self.topology.where(slot))
+        except trouble.RedisError:
+            return again
+        try:
+            line.send(command)
+        except trouble.RedisError:
+            line.disconnect()
+            return again
+
+        def answer() -> Any:
+            try:
+                return self._heard(line, idle, ack, line.read)
+            except trouble.RedisError:
+                return again()
+
+        return answer
+
     def patiently(self, ask: Callable[..., T], *args: Any) -> T:
         """Ask until there is an answer, it is hopeless, or patience ends."""
         deadline, pause = time.monotonic() + self.options.patience, _FIRST_PAUSE
@@ -102,15 +125,22 @@ class Wire:
     def _exchange(
         self, address: Address, command: bytes, ack: Ack = Ack.MEMORY, *, awake: bool = False
     ) -> Any:
+        line, idle = self._lent(address)
+        return self._heard(line, idle, ack, partial(self._answer, line, command, awake))
+
+    def _lent(self, address: Address) -> tuple[Line, deque[Line]]:
+        """A connection, and where it is to be given back."""
         idle = self._idle.get(address)
         if idle is None:
             idle = self._idle.setdefault(address, deque())
         try:
-            line = idle.pop()
+            return idle.pop(), idle
         except IndexError:
-            line = connect(self.options, address)
+            return connect(self.options, address), idle
+
+    def _heard(self, line: Line, idle: deque[Line], ack: Ack, ask: Callable[[], Any]) -> Any:
         try:
-            answer = self._answer(line, command, awake)
+            answer = ask()
             if ack is not Ack.MEMORY and answer:  # 0: nothing was done
                 self._confirm(line, ack)
         except trouble.ResponseError:
