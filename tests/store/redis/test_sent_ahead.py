@@ -40,7 +40,7 @@ def held(desk: Desk) -> list[Job]:
     """Jobs of all partitions."""
     for _ in range(4 * PARTITIONS):
         put(desk)
-    jobs = desk.dispatch.claim(["q"], 2 * PARTITIONS + 2)
+    jobs = desk.dispatch.claim(["q"], 4 * PARTITIONS - 2)
     assert len({partition_of(job.id) for job in jobs}) == PARTITIONS
     return jobs
 
@@ -81,6 +81,7 @@ def test_whoever_wants_few_jobs_looks_for_them_where_it_reports(
     desk: Desk, held: list[Job], words: list[str]
 ) -> None:
     request = desk.dispatch.request(["nothing"], 1)
+    words.clear()
     desk.report.many([(job, Finished()) for job in held], [request])
     assert words == ["sent", "read"] * PARTITIONS
 
@@ -89,6 +90,7 @@ def test_whoever_wants_many_reports_elsewhere_meanwhile_and_goes_on_if_there_are
     desk: Desk, held: list[Job], words: list[str]
 ) -> None:
     request = desk.dispatch.request(["q"], 500)
+    words.clear()
     _, (granted,) = desk.report.many([(job, Finished()) for job in held], [request])
     assert words[:PARTITIONS] == ["sent"] * PARTITIONS
     assert granted is not None and len(granted) == 4 * PARTITIONS - len(held)

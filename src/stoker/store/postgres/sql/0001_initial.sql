@@ -64,9 +64,9 @@ CREATE SEQUENCE stoker.job_id;
 -- to move them when their time comes.
 CREATE TABLE stoker.job (
     -- First what is never NULL and has a fixed length: the server finds it without searching.
-    -- Every job that starts gets a second entry beside its first: where there is no room for it the
-    -- server would split one page after the other.
-    id            bigint   PRIMARY KEY WITH (fillfactor = 50),
+    -- Every job that starts gets a second entry beside its first, and one that is kept when it has
+    -- ended a third: where there is no room for them the server would split one page after the other.
+    id            bigint   PRIMARY KEY WITH (fillfactor = 34),
     state         smallint NOT NULL DEFAULT 0,
     format        smallint NOT NULL DEFAULT 0,
     attempt       integer  NOT NULL DEFAULT 0,
@@ -175,7 +175,9 @@ CREATE TABLE stoker.head (
     job    bigint NOT NULL,
     due_at bigint NOT NULL,
     shut_until bigint,
-    PRIMARY KEY (queue, party, kind, bucket)
+    -- Each job that starts leaves another entry of its lane here: as with `job_holding`, gathering
+    -- them into one would cost more than it saves.
+    PRIMARY KEY (queue, party, kind, bucket) WITH (deduplicate_items = off)
 );
 CREATE INDEX head_open ON stoker.head (queue, kind, turn, major, minor, job)
     WHERE shut_until IS NULL;

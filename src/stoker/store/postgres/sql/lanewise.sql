@@ -125,7 +125,7 @@ END $$;
 CREATE OR REPLACE FUNCTION stoker.seats_in_line(
     known stoker.queue, now bigint, most bigint, mark stoker.mark
 ) RETURNS stoker.seats
-LANGUAGE plpgsql STABLE SET enable_sort = off AS $$
+LANGUAGE plpgsql VOLATILE SET enable_sort = off AS $$
 DECLARE
     line text := known.name;
     seats stoker.seats;
@@ -133,7 +133,7 @@ BEGIN
     seats.unclear := known.fair OR EXISTS (
             SELECT FROM stoker.head WHERE queue = line AND shut_until = 9223372036854775807)
         OR most + (SELECT coalesce(sum(cardinality(parties)), 0) FROM stoker.news
-            WHERE queue = line) > 10000;
+            WHERE queue = line) > 20000;
     IF seats.unclear THEN
         RETURN seats;
     END IF;
@@ -146,11 +146,11 @@ BEGIN
     seats.bucket := mark.bucket;
     seats.in_line := CASE WHEN known.time_first THEN 'by time' ELSE 'by rank' END;
     WITH foremost AS MATERIALIZED (
-        SELECT id, revision, weight, key FROM stoker.job
+        SELECT ctid AS seat, id, revision, weight, key FROM stoker.job
         WHERE queue = line AND state = 0 AND lane = '' AND counted AND bucket = seats.bucket
             AND due_at <= now
             AND (due_at, second, id) > (mark.due_at, mark.second, mark.job)
-        ORDER BY due_at, second, id LIMIT most
+        ORDER BY due_at, second, id LIMIT most FOR UPDATE SKIP LOCKED
     ), holder AS MATERIALIZED (
         SELECT many, (
             SELECT coalesce(sum(weight), 0)::bigint FROM stoker.job
@@ -160,8 +160,8 @@ BEGIN
     )
     SELECT count(*) < most OR bool_or(weight <> 1000) OR (
             SELECT bool_or(many > stoker.places(known.key_units, used, most)) FROM holder),
-        array_agg(id), array_agg(revision), array_agg('=' || key)
-    INTO seats.unclear, seats.ids, seats.revisions, seats.served FROM foremost;
+        array_agg(id), array_agg(revision), array_agg(seat), array_agg('=' || key)
+    INTO seats.unclear, seats.ids, seats.revisions, seats.picked, seats.served FROM foremost;
     RETURN seats;
 END $$;
 

@@ -53,7 +53,8 @@ SET enable_sort = off AS $$
 DECLARE
     clock record;
 BEGIN
-    FOR clock IN SELECT word.queue, word.reached, known.kinds
+    -- Whom the clock had passed before is level already: only the way it has gone since is looked at.
+    FOR clock IN SELECT word.queue, coalesce(before.reached, 0) AS since, word.reached, known.kinds
             FROM unnest(queues, parties, numbers) AS word (queue, party, reached)
             JOIN stoker.queue AS known ON known.name = word.queue
             LEFT JOIN stoker.turn AS before
@@ -63,7 +64,7 @@ BEGIN
             SELECT lane.spot FROM unnest(clock.kinds) AS wanted (kind) CROSS JOIN LATERAL (
                 SELECT ctid AS spot FROM stoker.head
                 WHERE queue = clock.queue AND kind = wanted.kind AND shut_until IS NULL
-                    AND turn > 0 AND turn < clock.reached
+                    AND turn >= greatest(clock.since, 1) AND turn < clock.reached
                 ORDER BY turn) AS lane));
     END LOOP;
     WITH served AS MATERIALIZED (
