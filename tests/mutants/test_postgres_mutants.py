@@ -192,7 +192,7 @@ MUTANTS = {
         "lanewise", "        OR known.opens_at IS NOT NULL\n", ""
     ),
     "turns that were reached are not levelled": Mutant(
-        "traces", "AND turn > 0 AND turn < clock.reached", "AND turn < 0"
+        "traces", "AND turn >= greatest(clock.since, 1) AND turn < clock.reached", "AND turn < 0"
     ),
     "turns are not levelled when a lane opens": Mutant(
         "lanes", "CASE WHEN turn > 0 AND turn >= (", "CASE WHEN turn > 0 OR turn >= ("

@@ -68,8 +68,8 @@ BEGIN
             SELECT spot FROM (
                 SELECT ctid AS spot, sum(cardinality(parties)) OVER (ROWS UNBOUNDED PRECEDING)
                     - cardinality(parties) AS before
-                FROM stoker.news WHERE queue = ANY (queues) LIMIT 20000) AS word
-            WHERE before < 20000))
+                FROM stoker.news WHERE queue = ANY (queues) LIMIT 10000) AS word
+            WHERE before < 10000))
         RETURNING *
     )
     SELECT array_agg(queue) AS queues, array_agg(party) AS parties, array_agg(kind) AS kinds,

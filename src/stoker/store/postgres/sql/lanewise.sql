@@ -133,7 +133,7 @@ BEGIN
     seats.unclear := known.fair OR EXISTS (
             SELECT FROM stoker.head WHERE queue = line AND shut_until = 9223372036854775807)
         OR most + (SELECT coalesce(sum(cardinality(parties)), 0) FROM stoker.news
-            WHERE queue = line) > 20000;
+            WHERE queue = line) > 10000;
     IF seats.unclear THEN
         RETURN seats;
     END IF;
