@@ -64,9 +64,10 @@ CREATE SEQUENCE stoker.job_id;
 -- to move them when their time comes.
 CREATE TABLE stoker.job (
     -- First what is never NULL and has a fixed length: the server finds it without searching.
-    -- Every job that starts gets a second entry beside its first, and one that is kept when it has
-    -- ended a third: where there is no room for them the server would split one page after the other.
-    id            bigint   PRIMARY KEY WITH (fillfactor = 34),
+    -- Every job that starts gets a second entry beside its first: where there is no room for it the
+    -- server would split one page after the other. More room, for the third entry of a job that is kept,
+    -- makes deep queues slower: the index has to stay in memory.
+    id            bigint   PRIMARY KEY WITH (fillfactor = 50),
     state         smallint NOT NULL DEFAULT 0,
     format        smallint NOT NULL DEFAULT 0,
     attempt       integer  NOT NULL DEFAULT 0,
