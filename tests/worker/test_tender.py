@@ -134,9 +134,8 @@ class SlowStore(TroubledStore):
         return super().transact(changes, claims)
 
 
-def test_no_boat_asks_for_more_than_comes_in_one_piece(app: Stoker, hire: Hire) -> None:
-    store = SlowStore(app.desk.store)
-    store.portion = 37
+def do_many(app: Stoker, hire: Hire, store: SlowStore) -> None:
+    """Have a worker do more jobs than one boat can carry."""
     app.sit_at(Desk(cast("Store", store)))
 
     @app.task(name="work")
@@ -145,19 +144,18 @@ def test_no_boat_asks_for_more_than_comes_in_one_piece(app: Stoker, hire: Hire) 
     app.enqueue_many([work.call() for _ in range(10 * JOBS)])
     worker = hire(chores=False)
     until(lambda: worker.finished == 10 * JOBS)
+
+
+def test_no_boat_asks_for_more_than_comes_in_one_piece(app: Stoker, hire: Hire) -> None:
+    store = SlowStore(app.desk.store)
+    store.portion = 37
+    do_many(app, hire, store)
     assert max(limit for limits in store.asked.values() for limit in limits) == 37
 
 
 def test_under_load_both_boats_carry_their_share(app: Stoker, hire: Hire) -> None:
     store = SlowStore(app.desk.store)
-    app.sit_at(Desk(cast("Store", store)))
-
-    @app.task(name="work")
-    async def work() -> None: ...
-
-    app.enqueue_many([work.call() for _ in range(10 * JOBS)])
-    worker = hire(chores=False)
-    until(lambda: worker.finished == 10 * JOBS)
+    do_many(app, hire, store)
     shares = sorted(sum(limits) for limits in store.asked.values())
     assert len(shares) == 2
     assert shares[0] > sum(shares) / 4

@@ -11,9 +11,7 @@ from stoker.kernel import rules
 from stoker.kernel.glob import check_pattern, is_glob
 from stoker.kernel.job import Job
 from stoker.kernel.window import is_open
-from stoker.store import Beat, Claim, Session
-
-_MOST = 1000
+from stoker.store import MOST_AT_ONCE, Beat, Claim, Session
 
 
 class Dispatch:
@@ -44,8 +42,8 @@ class Dispatch:
         visibility: int | None = None,
     ) -> Claim:
         """A claim to be sent along with other business."""
-        if not 1 <= limit <= _MOST:
-            raise BadInput(f"claim between 1 and {_MOST} jobs at a time, not {limit}")
+        if not 1 <= limit <= MOST_AT_ONCE:
+            raise BadInput(f"claim between 1 and {MOST_AT_ONCE} jobs at a time, not {limit}")
         names = self.opening.claimable(self.named(queues))
         return Claim(names, limit, self._clerk.token(), session, visibility)
 

@@ -28,12 +28,6 @@ TRANSACTION, SETTLEMENT, PLACEMENT = (
 
 
 @pytest.fixture
-def proxy(server: Server, tmp_path: Path) -> Iterator[Proxy]:
-    with proxy_before(server.socket, tmp_path) as proxy:
-        yield proxy
-
-
-@pytest.fixture
 def desk(proxy: Proxy, prefix: str) -> Iterator[Desk]:
     desk = Desk(RedisStore(proxy.url(prefix)))
     yield desk

@@ -83,13 +83,13 @@ def test_reporting_and_claiming_where_one_is_takes_one_call(
     for _ in range(40):
         put(desk)
     held, request = [take(desk) for _ in range(3)], desk.dispatch.request(["q"], 1)
-    calls, call = [], Wire.call
+    calls, tell = [], Wire.tell
 
     def counted(*args: Any, **options: Any) -> Any:
         calls.append(args)
-        return call(*args, **options)
+        return tell(*args, **options)
 
-    monkeypatch.setattr(Wire, "call", counted)
+    monkeypatch.setattr(Wire, "tell", counted)
     _, grants = desk.report.many([(job, Finished()) for job in held], [request])
     assert [len(grant or ()) for grant in grants] == [1]
     assert len(calls) == 1

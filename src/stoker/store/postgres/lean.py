@@ -178,9 +178,9 @@ def _copies(copies: Copies) -> Arrivals | None:
     facts = [
         *(written(job.queue), written(job.name), Blobs.of(copies.payloads)),
         *(int(job.format), job.rank, job.due_at),
-        *(_written_or_none(text), timeout, stays, repeats),
+        *(_written(text), timeout, stays, repeats),
         *(job.created_at, job.scheduled_at, job.weight),
-        *(_written_or_none(job.key), _written_or_none(job.meta)),
+        *(_written(job.key), _written(job.meta)),
     ]
     return Arrivals("place_alike", facts, {job.queue: job.due_at})
 
@@ -189,32 +189,32 @@ def lone_facts(job: Job, given: int | None, mark: int | None) -> list[bytes | No
     """The parameters of the routine `place_one`. With a mark the job may start at once."""
     text, timeout, stays, repeats = terms_of(job.policy)
     return [
-        _written(job.queue),
-        _written(job.name),
+        _encoded(job.queue),
+        _encoded(job.name),
         job.payload,
         _form(job.format),
         _whole(job.rank),
         _whole(job.due_at),
-        _written(text),
+        _encoded(text),
         None if timeout is None else _whole(timeout),
         b"\x01" if stays else b"\x00",
         b"\x01" if repeats else b"\x00",
         _whole(job.created_at),
         _whole(job.scheduled_at),
         _whole(job.weight),
-        _written(job.key),
-        _written(job.meta),
+        _encoded(job.key),
+        _encoded(job.meta),
         None if given is None else _whole(given),
         None if mark is None else _whole(mark),
     ]
 
 
-def _written(text: str | None) -> bytes | None:
-    return None if text is None else written(text).encode()
-
-
-def _written_or_none(text: str | None) -> str | None:
+def _written(text: str | None) -> str | None:
     return None if text is None else written(text)
+
+
+def _encoded(text: str | None) -> bytes | None:
+    return None if text is None else written(text).encode()
 
 
 def placed(changes: Sequence[Change], ids: Sequence[int]) -> list[Receipt]:

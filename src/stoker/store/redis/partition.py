@@ -68,9 +68,14 @@ class Partition(Looker):
     def call(self, name: str, *args: Argument, ack: Ack = Ack.MEMORY) -> list[Any]:
         """Call a function here; returns its answer without the moment it begins with."""
         asked = self._clock.asked()
-        answer: list[Any] = self._wire.call(
-            self.slot, self.tag, name, self._clock.argument, *args, ack=ack
-        )
+        return self._said(self._wire.tell(self.slot, self._command(name, *args), ack), asked)
+
+    def _command(self, name: str, *args: Argument) -> bytes:
+        function = self._wire.function(name)
+        return packed("FCALL", function, 1, self.tag, self._clock.argument, *args)
+
+    def _said(self, answer: list[Any], asked: int) -> list[Any]:
+        """What was answered to a question of that time, behind the moment."""
         self._clock.told(int(answer[0]), asked)
         return answer[1:]
 
@@ -132,15 +137,13 @@ class Partition(Looker):
 
     def _posted(self, steps: Steps) -> Callable[[], list[Any]]:
         asked, (name, request, caller) = self._clock.asked(), self._request(steps, (), b"")
-        function, moment = self._wire.function(name), self._clock.argument
-        command = packed("FCALL", function, 1, self.tag, moment, request, *steps.payloads)
+        command = self._command(name, request, *steps.payloads)
         hear = self._wire.post(self.slot, command, self._wire.ack)
 
         def answer() -> list[Any]:
-            said: list[Any] = hear()
-            self._clock.told(int(said[0]), asked)
+            said = self._said(hear(), asked)
             self._callers.append(caller)
-            return said[1:]
+            return said
 
         return answer
 

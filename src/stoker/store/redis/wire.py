@@ -59,10 +59,6 @@ class Wire:
 
     # -- calls -----------------------------------------------------------------------------
 
-    def call(self, slot: int, tag: str, name: str, *args: Argument, ack: Ack = Ack.MEMORY) -> Any:
-        """Call a function on the partition with this tag."""
-        return self.tell(slot, packed("FCALL", self.function(name), 1, tag, *args), ack)
-
     @staticmethod
     def function(name: str) -> str:
         """The name by which the server knows a function."""
