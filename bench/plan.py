@@ -98,7 +98,7 @@ DEFAULT = Plan(
         singles=500,
         seconds=2.0,
         latencies=200,
-        idle=20.0,
+        idle=30.0,
     ),
     policy=PolicyPlan(jobs=20_000, keys=(10, 1_000, 100_000), blocked=1_000_000),
 )

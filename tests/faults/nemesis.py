@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from stoker.kernel.job import State, load
 from stoker.store import Filter, Store
 from stoker.store.clock import wall_clock
 from tests.faults.actors import name_of
-from tests.faults.journal import Deed, Journal, Offer, Sample, read_journal
+from tests.faults.journal import Deed, Entry, Granted, Journal, Offer, Ruled, Sample, read_journal
 from tests.faults.worker import TTL
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +35,14 @@ def environment() -> dict[str, str]:
     """What a process of ours needs to find the code."""
     paths = os.pathsep.join([os.fspath(ROOT / "src"), os.fspath(ROOT)])
     return {**os.environ, "PYTHONPATH": paths}
+
+
+def _awaits_answer(entry: Entry) -> bool:
+    return isinstance(entry, Offer)
+
+
+def _holds_jobs(entry: Entry) -> bool:
+    return isinstance(entry, Granted) and bool(entry.leases)
 
 
 @dataclass
@@ -64,6 +73,8 @@ class Nemesis:
 
     def __post_init__(self) -> None:
         self._journal = Journal(self.folder, "nemesis")
+        self._woken: set[str] = set()
+        """Workers that were woken: some of them slept for longer than their sessions live."""
 
     # -- actors ----------------------------------------------------------------------------
 
@@ -97,16 +108,19 @@ class Nemesis:
     def _resume(self, actor: Actor) -> None:
         self._signal(actor, "resume", signal.SIGCONT)
         actor.asleep_until = None
+        if actor.role == "worker":
+            self._woken.add(actor.name)
 
     # -- the storm -------------------------------------------------------------------------
 
     def storm(self, seconds: float, *, kills: int, stops: int) -> None:
-        """Rage for a while, and until there were enough deeds."""
+        """Rage for a while, and until there were enough deeds and somebody came too late."""
         began, pace = time.monotonic(), seconds / (kills + stops) * 0.75
         while (
             time.monotonic() < began + seconds
             or self.deeds["kill"] < kills
             or self.deeds["stop"] < stops
+            or not self._was_anybody_too_late()
         ):
             time.sleep(self.dice.uniform(0, 2 * pace))
             self._wake_those_who_slept_enough()
@@ -118,23 +132,35 @@ class Nemesis:
         awake = [actor for actor in self.actors if actor.asleep_until is None]
         if stop and len(self.actors) - len(awake) < _MOST_ASLEEP:
             victim = self.dice.choice(awake)
-            self._stop(victim, self._nap(victim))
+            seconds = self._nap(victim)
+            if seconds > _TTL_SECONDS:
+                self._aim(victim, _holds_jobs)
+            self._stop(victim, seconds)
         elif not stop:
             # Most sleepers are spared, so that they get to report too late.
             spared = self.dice.random() < 0.9
             victim = self.dice.choice(awake if spared else self.actors)
             if victim.role == "producer" and self.dice.random() < 0.5:
-                self._aim(victim)
+                self._aim(victim, _awaits_answer)
             self._kill(victim)
 
-    def _aim(self, producer: Actor) -> None:
-        """Wait for an offer without an answer, rare as they are where the backlog is full."""
+    def _aim(self, victim: Actor, when: Callable[[Entry], bool]) -> None:
+        """Wait for a moment that is rare: where machines are slow most actors have only just been
+        started, and where the backlog is full producers offer little."""
         deadline = time.monotonic() + _MOST_AIMED
         while time.monotonic() < deadline:
-            written = read_journal(self.folder, producer.name)
-            if written and isinstance(written[-1], Offer):
+            written = read_journal(self.folder, victim.name)
+            if written and when(written[-1]):
                 return
             time.sleep(0.005)
+
+    def _was_anybody_too_late(self) -> bool:
+        """Was a report refused because its lease was lost?"""
+        return any(
+            isinstance(entry, Ruled) and entry.refused == "lease_lost"
+            for name in self._woken
+            for entry in read_journal(self.folder, name)
+        )
 
     def _nap(self, victim: Actor) -> float:
         """Short for anybody; for workers often longer than their sessions live."""

@@ -19,9 +19,11 @@ from tests.worker.waiting import until
 TASKS = """
 import asyncio, ctypes, os, time
 from pathlib import Path
-from stoker import Context, Stoker
+from stoker import Context, Stoker, fixed
 
 HERE = Path(__file__).parent
+if (HERE / "slow").exists():
+    time.sleep(3)
 app = Stoker(f"sqlite:///{HERE / 'jobs.db'}")
 
 def note(ctx):
@@ -57,7 +59,15 @@ def hold_interpreter(ctx: Context, seconds: int) -> int:
         ctypes.PyDLL(None).sleep(seconds)  # unlike CDLL, it keeps the GIL
     return os.getpid()
 
-@app.task(name="spin", place="process", timeout="1s")
+@app.task(name="apart", place="process")
+def apart() -> int:
+    return os.getpid()
+
+@app.task(name="hurried", place="process", timeout="1s", retry=fixed("100ms", limit=100))
+def hurried() -> int:
+    return os.getpid()
+
+@app.task(name="spin", place="process", timeout="2s")
 def spin(ctx: Context) -> None:
     note(ctx)
     while True:
@@ -263,16 +273,29 @@ def test_a_slow_call_of_the_supervisor_delays_none_of_its_beats(tmp_path: Path) 
 def test_a_busy_loop_in_a_process_of_its_own_is_stopped_when_its_time_is_up(
     tmp_path: Path, app: Stoker
 ) -> None:
-    with running(tmp_path, app, processes=1) as fleet:
+    with running(tmp_path, app, "--concurrency", "1", processes=1) as fleet:
         before = pids(app)
+        ready = app["apart"].enqueue().wait(timeout="30s")
         job = app["spin"].enqueue()
         spinner = begun(tmp_path, job.id)
+        assert spinner == ready
         assert spinner in fleet.processes() - before.keys()
         until(lambda: job.state is State.FAILED, "for the time limit")
-        assert job.job.error == "ran longer than its limit of 1 s"
+        assert job.job.error == "ran longer than its limit of 2 s"
         until(lambda: spinner not in fleet.processes(), "for the busy loop to be ended")
         assert app["where"].enqueue().wait(timeout="30s") in before
         assert pids(app) == before
+
+
+def test_a_process_that_starts_for_longer_than_its_job_may_run_is_there_for_the_next(
+    tmp_path: Path, app: Stoker
+) -> None:
+    with running(tmp_path, app, "--concurrency", "1", processes=1) as fleet:
+        (tmp_path / "slow").touch()
+        job = app["hurried"].enqueue()
+        assert job.wait(timeout="30s") in fleet.processes()
+        assert job.job.attempt > 1
+        assert job.job.crashes == 0
 
 
 def test_a_handler_that_crashes_its_own_process_is_parked_and_the_worker_lives(

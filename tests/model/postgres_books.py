@@ -18,6 +18,13 @@ WHERE state = 0 AND (
         WHEN key IS NOT NULL THEN '' END)
 """
 
+# Those who stand in line with others, and in no run of them.
+_STRAYED = """
+SELECT id FROM stoker.job WHERE joined AND NOT EXISTS (
+    SELECT FROM stoker.run WHERE job.id BETWEEN first AND last AND run.queue = job.queue
+        AND run.bucket = job.bucket AND run.due_at = job.due_at AND job.second = 0)
+"""
+
 # Of those that hold capacity, the ones that a task's or a key's limit is about.
 _UNCOUNTED = """
 SELECT job.id FROM stoker.job JOIN stoker.queue ON queue.name = job.queue
@@ -107,6 +114,18 @@ SELECT job FROM stoker.head WHERE shut_until IS NULL AND due_at > (SELECT stoker
     OR shut_until < due_at
 """
 
+# Those of whom a head says that they come next in its lane, and they do not.
+_MISLED = """
+SELECT head.job FROM stoker.head JOIN stoker.queue ON queue.name = head.queue
+WHERE cardinality(behind) > 0 AND behind IS DISTINCT FROM (
+    SELECT array_agg(ARRAY[due_at, second, id]) FROM (
+        SELECT due_at, second, id FROM stoker.job
+        WHERE queue = head.queue AND state = 0 AND lane = head.kind AND bucket = head.bucket
+            AND coalesce('=' || key, '') = head.party AND (due_at, second, id)
+                > (head.due_at, CASE WHEN time_first THEN head.minor ELSE 0 END, head.job)
+        ORDER BY due_at, second, id LIMIT array_length(behind, 1)) AS following)
+"""
+
 
 def assert_books_balance(store: PostgresStore) -> None:
     """Recount everything that is counted."""
@@ -119,8 +138,9 @@ def assert_books_balance(store: PostgresStore) -> None:
         unbalanced = connection.execute(named(schema, "check.sql")["unbalanced"], [5]).fetchall()
         assert unbalanced == []
         assert rows(_MISPLACED) == rows(_MISJUDGED) == rows(_SETTINGS) == rows(_UNCOUNTED) == set()
+        assert rows(_STRAYED) == set()
         rows(_ATTENDED)  # all news was heard
-        assert rows(_WRONGLY_OPEN) == set()
+        assert rows(_WRONGLY_OPEN) == rows(_MISLED) == set()
         connection.execute(within(schema, _LEVELLED))
         assert rows(_HEADS_KEPT) == rows(_HEADS)
         connection.rollback()

@@ -48,9 +48,9 @@ def test_a_seeded_walk_agrees_with_the_reference_and_does_enough_to_prove_it(eng
     assert not lacking, f"of {seen['steps']} steps too few were of interest: {lacking}"
 
 
-@pytest.mark.parametrize("kind", ["keyed", "even", "tenants"])
+@pytest.mark.parametrize("kind", ["keyed", "even", "tenants", "flocks"])
 @pytest.mark.parametrize("engine", sorted(ENGINES_AND_LIBRARIES.keys() - {"memory"}))
-def test_a_seeded_walk_among_keys_agrees_with_the_reference(engine: str, kind: str) -> None:
+def test_a_seeded_walk_of_a_kind_agrees_with_the_reference(engine: str, kind: str) -> None:
     seen: Counter[str] = Counter()
     for seed in range(KEYED_SEEDS):
         seen += walk(engine, seed, STEPS // 2, kind)

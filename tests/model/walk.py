@@ -16,6 +16,7 @@ from stoker.store.redis import RedisStore
 from stoker.store.sqlite import SqliteStore
 from tests.engines import ENGINES_AND_LIBRARIES, VirtualClock
 from tests.model import postgres_books, redis_books, sqlite_books
+from tests.model.flocks import FlockLives
 from tests.model.keyed import EvenLives, KeyedLives
 from tests.model.lives import Lives, SeededChooser
 from tests.model.tenants import TenantLives
@@ -25,6 +26,7 @@ LIVES: dict[str, type[Lives]] = {
     "keyed": KeyedLives,
     "even": EvenLives,
     "tenants": TenantLives,
+    "flocks": FlockLives,
 }
 _RECOUNT_EVERY = 25
 

@@ -11,11 +11,16 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _KILLERS = {
-    "postgres: a claim leaves out look_again": 18,
-    "postgres: jobs are not placed anew when the order turns": 4,
-    "postgres: nobody hears of dead sessions": 4,
-    "postgres: paused queues are served": 8,
-    "postgres: turning the order forgets the lanes": 4,
+    "postgres: a bucket waits for a clock that was put back": 27,
+    "postgres: a claim leaves out look_again": 22,
+    "postgres: a head that gave way knows who followed the old one": 27,
+    "postgres: a late worker has a job forgotten": 27,
+    "postgres: jobs are not placed anew when the order turns": 5,
+    "postgres: lost tries are not told when a job begins": 27,
+    "postgres: nobody hears of dead sessions": 5,
+    "postgres: paused queues are served": 10,
+    "postgres: turning the order forgets the lanes": 5,
+    "postgres: what was said of a bucket that had not enough stands for ever": 27,
     "redis: a full key lets more in": 8,
     "redis: a full queue lets more in": 8,
     "redis: a full task lets more in": 10,

@@ -158,6 +158,31 @@ MUTANTS = {
     "a heavy head is taken for one of weight one": Mutant(
         "lanewise", "bool_or(weight <> 1000 OR places", "bool_or(places"
     ),
+    "who joins before those known to follow a head is overlooked": Mutant(
+        "lanes", "shut_until = new.shut_until, behind = NULL", "shut_until = new.shut_until"
+    ),
+    "a head that gave way knows who followed the old one": Mutant(
+        "traces", "shut_until = new.shut_until, behind = NULL", "shut_until = new.shut_until"
+    ),
+    "who follows a head follows the next one, too": Mutant(
+        "lanewise", "behind = lane.behind[2:]", "behind = lane.behind"
+    ),
+    "who came together is overlooked": Mutant("claim", "RETURN any_there;", "RETURN false;"),
+    "a run is gone when one has left": Mutant("claim", "IF FOUND AND foremost IS NULL", "IF FOUND"),
+    "a run begins behind the foremost": Mutant(
+        "claim", "SET first = foremost WHERE", "SET first = foremost + 1 WHERE"
+    ),
+    "single jobs come before all who came together": Mutant(
+        "claim",
+        "ORDER BY due_at, id LIMIT most\n    )",
+        "ORDER BY in_run, due_at, id LIMIT most\n    )",
+    ),
+    "who came together is overlooked by a walk": Mutant(
+        "lanes", "mark.second, mark.job) LIMIT most)", "mark.second, mark.job) LIMIT 0)"
+    ),
+    "who came together has no place when the order turns": Mutant(
+        "books", "AND job.queue = line AND joined", "AND job.queue = line AND false"
+    ),
     "a head is taken whose key has no room": Mutant(
         "lanewise", "weight <> 1000 OR places < 1\n", "weight <> 1000\n"
     ),

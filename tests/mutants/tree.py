@@ -17,7 +17,8 @@ def run_broken(
 ) -> subprocess.CompletedProcess[str]:
     """Run a module, with its arguments, on a source in which one file of a store says something
     else."""
-    shutil.copytree(ROOT / "src", folder / "src")
+    # What others have compiled comes and goes while they run.
+    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
     changed = folder / "src" / "stoker" / "store" / file
     text = changed.read_text(encoding="utf-8")
     assert text.count(sound) == 1, f"the mutant no longer fits {file}"

@@ -117,7 +117,7 @@ def turns(store: Store, monkeypatch: pytest.MonkeyPatch) -> Turns:
 
 @pytest.fixture
 def mine(desk: Desk) -> Rounds:
-    """Rounds that have begun, so that the next tidying for no reason is half a minute away."""
+    """Rounds that have begun, so that the next tidying for no reason is a minute away."""
     mine = Rounds(desk.clerk, "me", every=SECOND)
     mine.make()
     return mine
@@ -201,7 +201,7 @@ def test_now_and_then_the_store_is_tidied_for_no_reason(
     leave_an_empty_queue(desk)
     assert mine.make() is None
     assert queues_left(desk) == ["empty"]
-    clock.pass_(30)
+    clock.pass_(60)
     assert mine.make() is None
     assert queues_left(desk) == []
 
@@ -210,7 +210,7 @@ def test_nobody_tidies_while_it_is_the_turn_of_somebody_else(
     desk: Desk, clock: VirtualClock, mine: Rounds
 ) -> None:
     leave_an_empty_queue(desk)
-    clock.pass_(30)
+    clock.pass_(60)
     desk.store.hold("chores", "somebody else", SECOND)
     assert mine.make() is None
     assert queues_left(desk) == ["empty"]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
-from stoker.client.calls import connection_of, jobs_of, listed
+from stoker.client.calls import are_all_of, connection_of, jobs_of, listed
 from stoker.client.flows import group
 from stoker.client.handle import JobHandle
 from stoker.client.task import Call, Task, payloads_of, task_name
@@ -205,7 +205,7 @@ class Stoker:
         if not calls:
             return []
         task = calls[0].task
-        if within is None and task.is_plain and all(call.task is task for call in calls):
+        if within is None and task.is_plain and are_all_of(task, calls):
             return self.enqueue_copies(task, payloads_of(calls))
         within = connection_of(calls, within)
         if len(calls) == 1 and task.pace is not None:

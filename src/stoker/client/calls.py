@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import Any
 
-from stoker.client.task import Call
+from stoker.client.task import Call, Task
 from stoker.desk import Twin
 from stoker.errors import BadInput
 from stoker.kernel.job import Job
+
+_TASK = attrgetter("task")
 
 
 def listed(calls: Iterable[Call]) -> list[Call]:
@@ -16,9 +20,14 @@ def listed(calls: Iterable[Call]) -> list[Call]:
         told = list(calls)
     except TypeError:
         raise BadInput(f"enqueue_many takes a list of calls, not {calls!r}") from None
-    if not all(isinstance(call, Call) for call in told):
+    if not all(issubclass(kind, Call) for kind in {*map(type, told)}):
         raise BadInput("enqueue_many takes calls, made with task.call(...), not their results")
     return told
+
+
+def are_all_of(task: Task[..., Any], calls: Sequence[Call]) -> bool:
+    """Are these calls of one and the same task, with the same options?"""
+    return {*map(_TASK, calls)} == {task}
 
 
 def connection_of(calls: Sequence[Call], within: object | None) -> object | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import (
@@ -83,6 +84,10 @@ class Options(msgspec.Struct, frozen=True):
             raise BadInput(f"the options cannot be read: {error}") from error
 
 
+# Of many calls at once: a loop in Python would take longer than the calls themselves.
+_TAKES, _PAYLOAD = attrgetter("takes"), attrgetter("payload")
+
+
 class Call(msgspec.Struct, frozen=True, gc=False):
     """A task with its arguments, to be enqueued together with others.
 
@@ -125,9 +130,9 @@ class Call(msgspec.Struct, frozen=True, gc=False):
 
 def payloads_of(calls: Sequence[Call]) -> list[bytes]:
     """The payloads of calls that are complete."""
-    if any(call.takes is not None for call in calls):
+    if any(map(_TAKES, calls)):
         raise BadInput("previous() stands for the result of the step before: use it in chain()")
-    return [call.payload for call in calls]
+    return [*map(_PAYLOAD, calls)]
 
 
 class Task(Generic[P, R]):

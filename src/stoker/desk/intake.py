@@ -126,7 +126,7 @@ class Intake:
         """Take in many jobs that differ in their payloads alone, all or none; gives their ids."""
         if template.unique_key is not None or template.ref is not None:
             raise BadInput("copies of a job cannot all have its unique key or reference")
-        if any(type(payload) is not bytes for payload in payloads):
+        if not {*map(type, payloads)} <= {bytes}:
             raise BadInput("a payload must be bytes")
         copies = Copies(self._drafted(template), payloads)
         return self._clerk.transact([Change(inserts=copies)]).receipts[0].ids

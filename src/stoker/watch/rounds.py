@@ -11,7 +11,7 @@ from stoker.desk.clerk import Clerk
 from stoker.watch import run_chores, tidy_up
 
 _SHORTEST_TURN = 2_000_000
-_FOR_NO_REASON = 30_000_000
+_FOR_NO_REASON = 60_000_000
 
 
 class Rounds:

@@ -2,7 +2,8 @@
 
 Each runner thread keeps one child process and hands it one job at a time. Stopping a handler by
 force ends its process; a process that dies by itself has taken its job down with it, and counts as
-a lost worker.
+a lost worker. One that still starts when its first job's time is up is left alone, so that the next
+finds it ready: else a task that takes longer to import than it may run would never run.
 """
 
 from __future__ import annotations
@@ -29,14 +30,16 @@ from stoker.worker.performing import Performer, stopped
 from stoker.worker.tasks import Definition
 
 _SPAWN = multiprocessing.get_context("spawn")
+_LOOK_AGAIN = 0.1
+"""Seconds, while a process starts: is anybody still waiting for it?"""
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What a child is told: which function, and which job."""
+    """What a child is told: which function, and which job. None: be ready for one."""
 
     module: str
     function: str
-    job: Job
+    job: Job | None = None
 
 
 _ORDERS = msgspec.msgpack.Decoder(Order)
@@ -52,11 +55,27 @@ class _Child:
         self.process: SpawnProcess = _SPAWN.Process(target=_serve, args=(theirs,), daemon=True)
         self.process.start()
         theirs.close()
+        self._imported: set[str] = set()
+        self._importing: str | None = None
 
     def run(self, order: Order) -> Outcome | None:
         self.pipe.send_bytes(_ENCODE(order))
         outcome: Outcome | None = _OUTCOMES.decode(self.pipe.recv_bytes())
         return outcome
+
+    def is_ready(self, order: Order, context: Context) -> bool:
+        """Has it what it needs for this function? Waits for that until the job is to stop."""
+        while self._importing is not None or order.module not in self._imported:
+            if self._importing is None:
+                self.pipe.send_bytes(_ENCODE(Order(order.module, order.function)))
+                self._importing = order.module
+            while not self.pipe.poll(_LOOK_AGAIN):
+                if context.stop_reason is not None:
+                    return False
+            self.pipe.recv_bytes()
+            self._imported.add(self._importing)
+            self._importing = None
+        return True
 
     def kill(self) -> None:
         self.process.kill()
@@ -74,14 +93,14 @@ class _Remote:
         return self._performer.around(task, context, lambda: self._run(task, context))
 
     def _run(self, task: Definition, context: Context) -> Outcome | None:
-        child = self._child()
-        job = context.job
-        self.children[job.id] = child
-        function = task.function
+        child, job, function = self._child(), context.job, task.function
+        order = Order(function.__module__, function.__qualname__, job)
         try:
+            if child.is_ready(order, context):
+                self.children[job.id] = child
             if context.stop_reason is not None:
                 return stopped(job, context.stop_reason)  # it was too late to begin
-            return child.run(Order(function.__module__, function.__qualname__, job))
+            return child.run(order)
         except (EOFError, OSError):
             self._local.child = None
             child.process.join()
@@ -89,7 +108,7 @@ class _Remote:
                 return stopped(job, context.stop_reason)
             return Crashed(f"its process ended with code {child.process.exitcode}")
         finally:
-            del self.children[job.id]
+            self.children.pop(job.id, None)
 
     def _child(self) -> _Child:
         child: _Child | None = getattr(self._local, "child", None)
@@ -123,6 +142,9 @@ def _serve(pipe: Connection) -> None:
         except EOFError:
             return
         task, desk, middleware = _find(order)
+        if order.job is None:
+            pipe.send_bytes(_ENCODE(None))
+            continue
         if id(desk) not in performers:
             performers[id(desk)] = Performer(desk.store.now, middleware).only(in_worker=False)
         outcome = performers[id(desk)].run(task, Context(order.job, desk))

@@ -16,7 +16,7 @@ from stoker.kernel.policy import OnLost, Policy
 from stoker.kernel.queue import Order
 from stoker.store import Store
 from tests.engines import VirtualClock
-from tests.store.conformance.acts import seen, take_all
+from tests.store.conformance.acts import SECOND, seen, take_all
 
 TEMPLATES: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -96,6 +96,61 @@ def test_copies_go_in_together_with_other_changes(store: Store) -> None:
     receipts = store.transact(changes).receipts
     ids = [job_id for receipt in receipts for job_id in receipt.ids]
     assert [store.get([job_id])[job_id].payload for job_id in ids] == [b"1", b"2", b"3", b"4"]
+
+
+def test_copies_and_single_jobs_stand_in_one_line(desk: Desk, clock: VirtualClock) -> None:
+    first = [desk.intake.enqueue(Job("q")).id]
+    early = [*desk.intake.enqueue_copies(Job("q"), [b"1"] * 6)]
+    between = [desk.intake.enqueue(Job("q")).id]
+    urgent = [*desk.intake.enqueue_copies(Job("q", rank=-2), [b"1"] * 5)]
+    elsewhere = [*desk.intake.enqueue_copies(Job("r"), [b"1"] * 6)]
+    clock.pass_(1)
+    late = [*desk.intake.enqueue_copies(Job("q"), [b"1"] * 6), desk.intake.enqueue(Job("r")).id]
+    taken: list[int] = []
+    while claimed := desk.dispatch.claim(["q", "r"], 4):
+        taken += [job.id for job in claimed]
+    assert taken == [*urgent, *first, *early, *between, *elsewhere, *late]
+
+
+def test_copies_that_are_changed_stand_where_they_belong(desk: Desk, clock: VirtualClock) -> None:
+    ids = [*desk.intake.enqueue_copies(Job("q"), [b"%d" % number for number in range(8)])]
+    desk.control.delete(ids[0])
+    desk.control.cancel(ids[1])
+    desk.control.edit(ids[4], {"rank": -1})
+    desk.control.edit(ids[5], {"queue": "r"})
+    desk.control.edit(ids[6], {"payload": b"new"})
+    assert take_all(desk) == [ids[4], ids[2], ids[3], ids[6], ids[7]]
+    assert take_all(desk, "r") == [ids[5]]
+
+
+@pytest.mark.parametrize("settings", [{"order": Order.TIME_RANK}, {"capacity": 9}, {"fair": True}])
+def test_copies_stay_in_line_when_their_queue_gets_other_settings(
+    desk: Desk, settings: dict[str, Any]
+) -> None:
+    ids = [*desk.intake.enqueue_copies(Job("q"), [b"1"] * 5)]
+    desk.control.adjust("q", **settings)
+    ids += desk.intake.enqueue_copies(Job("q"), [b"2"] * 5)
+    assert take_all(desk, limit=2) == ids[:2]
+    desk.control.adjust("q", order=Order.RANK_TIME, capacity=None, fair=False)
+    ids += desk.intake.enqueue_copies(Job("q"), [b"3"] * 5)
+    assert take_all(desk) == ids[2:]
+
+
+def test_copies_are_due_when_they_were_told_to_be(desk: Desk, clock: VirtualClock) -> None:
+    due = clock.now + 5 * SECOND
+    ids = [*desk.intake.enqueue_copies(Job("q", due_at=due), [b"1"] * 5)]
+    assert (take_all(desk), desk.store.next_due(["q"])) == ([], due)
+    desk.control.delete(ids[0])
+    assert desk.store.next_due(["q"]) == due
+    clock.pass_(5)
+    assert (take_all(desk), desk.store.next_due(["q"])) == (ids[1:], None)
+
+
+def test_copies_that_are_all_gone_are_not_waited_for(desk: Desk, clock: VirtualClock) -> None:
+    due = clock.now + 5 * SECOND
+    for job_id in desk.intake.enqueue_copies(Job("q", due_at=due), [b"1"] * 5):
+        desk.control.delete(job_id)
+    assert desk.store.next_due(["q"]) is None
 
 
 def test_copies_of_nothing_are_nothing(desk: Desk) -> None:

@@ -75,7 +75,19 @@ def test_a_claim_from_several_queues_goes_by_the_order_of_each(fresh: PostgresSt
     with overheard(fresh, nested=True) as plans:
         assert len(desk.dispatch.claim(["q0", "q1", "q2"], 20)) == 20
     assert "job" not in scanned(plans)
-    assert used(plans) == {"job_ready"}
+    assert used(plans) == {"job_ready", "job_pkey"}  # the ids are for those who came together
+
+
+def test_a_claim_of_jobs_that_came_together_goes_by_their_ids(fresh: PostgresStore) -> None:
+    desk = desk_at(fresh)
+    for _ in range(3):
+        desk.intake.enqueue_copies(Job("q"), [b"1"] * 100)
+    with overheard(fresh, nested=True) as plans:
+        assert len(desk.dispatch.claim(["q"], 150)) == 150
+    assert "job" not in scanned(plans)
+    assert "run" not in scanned(plans)
+    assert used(plans, "run") == {"run_pkey"}
+    assert any("id >=" in each and "id <=" in each for each in searches(plans, "job_pkey"))
 
 
 def plans_of_a_claim_by_keys(store: PostgresStore, limit: int, *, granted: int) -> list[Plan]:

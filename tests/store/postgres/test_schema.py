@@ -26,15 +26,30 @@ store = open_store(sys.argv[1])
 say(f"{store.migrated} {Desk(store).intake.enqueue(Job('q')).fresh}")
 """
 
+_NOTHING = "state = 0, token = NULL, waits_for = NULL, ended_at = NULL"
+_LAWFUL = {
+    "queued": "state = 0",
+    "running": "state = 1, token = 7",
+    "waiting": "state = 2, waits_for = 'children'",
+    "finished": "state = 3, ended_at = 1",
+}
 CONTRADICTIONS = {
-    "known_state": "state = 6, ended_at = 1",
-    "token_while_running": "state = 1",
-    "waits_while_waiting": "waits_for = 'children'",
-    "end_when_ended": "state = 3",
-    "session_while_running": "session = 7",
-    "nothing_below_zero": "open_children = -1",
-    "job_unique": "unique_key = 'same'",
-    "job_ref": "ref = 'same'",
+    **{
+        f"{_LAWFUL[state]}, {fact}": "facts_of_its_state"
+        for state, facts in {
+            "queued": ("token = 7", "session = 7", "waits_for = 'children'", "ended_at = 1"),
+            "running": ("waits_for = 'children'", "ended_at = 1", "joined = true"),
+            "waiting": ("token = 7", "session = 7", "ended_at = 1", "joined = true"),
+            "finished": ("token = 7", "session = 7", "waits_for = 'children'", "joined = true"),
+        }.items()
+        for fact in facts
+    },
+    "state = 0, joined = true, lane = ''": "facts_of_its_state",
+    **{f"state = {state}": "facts_of_its_state" for state in (1, 2, 3, 4, 5)},
+    "state = 6, ended_at = 1": "facts_of_its_state",
+    "open_children = -1": "nothing_below_zero",
+    "unique_key = 'same'": "job_unique",
+    "ref = 'same'": "job_ref",
 }
 
 
@@ -60,15 +75,26 @@ def test_two_schemas_of_one_database_know_nothing_of_each_other(url: str) -> Non
     second.close()
 
 
-@pytest.mark.parametrize("rule", CONTRADICTIONS)
 def test_the_server_itself_refuses_what_can_never_be(
-    rule: str, store: PostgresStore, connection: psycopg.Connection
+    store: PostgresStore, connection: psycopg.Connection
 ) -> None:
     Desk(store).intake.enqueue_many([Job("q"), Job("q")])
-    update = f"UPDATE stoker.job SET {CONTRADICTIONS[rule]}"  # noqa: S608
-    with pytest.raises(psycopg.IntegrityError) as refused:
+    for facts, rule in CONTRADICTIONS.items():
+        update = f"UPDATE stoker.job SET {facts}"  # noqa: S608
+        with pytest.raises(psycopg.IntegrityError) as refused:
+            connection.execute(within(store.address.schema, update))
+        assert refused.value.diag.constraint_name == rule, facts
+
+
+def test_the_server_lets_a_job_be_in_every_state(
+    store: PostgresStore, connection: psycopg.Connection
+) -> None:
+    Desk(store).intake.enqueue(Job("q"))
+    for facts in _LAWFUL.values():
+        update = f"UPDATE stoker.job SET {_NOTHING}"  # noqa: S608
         connection.execute(within(store.address.schema, update))
-    assert refused.value.diag.constraint_name == rule
+        update = f"UPDATE stoker.job SET {facts}"  # noqa: S608
+        connection.execute(within(store.address.schema, update))
 
 
 def test_nothing_is_left_of_jobs_that_are_gone(

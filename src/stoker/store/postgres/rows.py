@@ -227,6 +227,7 @@ def _statement_parts() -> tuple[str, str, str]:
     names = ", ".join(_WRITTEN)
     values = ", ".join(f"${number}" for number in range(1, len(_WRITTEN) + 1))
     settled = ", ".join(f"{name} = new.{name}" for name in _WRITTEN if name != "payload")
+    settled += ", joined = false"  # whoever was changed stands by itself from then on
     return names, values, settled
 
 

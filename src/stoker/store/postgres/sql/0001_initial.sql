@@ -89,6 +89,7 @@ CREATE TABLE stoker.job (
     stays         boolean NOT NULL DEFAULT false, -- by its policy: no lease of it ends by itself
     repeats       boolean NOT NULL DEFAULT false,
     counted       boolean NOT NULL DEFAULT false, -- what it holds counts for its key
+    joined        boolean NOT NULL DEFAULT false, -- it stands in line with those it came with: see `run`
     timeout       bigint,                        -- of its policy: how long a try may last
     token         bigint,
     session       bigint,
@@ -110,11 +111,15 @@ CREATE TABLE stoker.job (
     error         text COLLATE "C",
     reply         bytea,
 
-    CONSTRAINT known_state CHECK (state BETWEEN 0 AND 5),
-    CONSTRAINT token_while_running CHECK ((state = 1) = (token IS NOT NULL)),
-    CONSTRAINT waits_while_waiting CHECK ((state = 2) = (waits_for IS NOT NULL)),
-    CONSTRAINT end_when_ended CHECK ((state > 2) = (ended_at IS NOT NULL)),
-    CONSTRAINT session_while_running CHECK (session IS NULL OR state = 1),
+    -- One for all states: it is tried with every job that comes or moves, and each costs by itself.
+    CONSTRAINT facts_of_its_state CHECK (CASE state
+        WHEN 0 THEN token IS NULL AND session IS NULL AND waits_for IS NULL AND ended_at IS NULL
+            AND (NOT joined OR lane IS NULL)
+        WHEN 1 THEN token IS NOT NULL AND waits_for IS NULL AND ended_at IS NULL AND NOT joined
+        WHEN 2 THEN token IS NULL AND session IS NULL AND waits_for IS NOT NULL AND ended_at IS NULL
+            AND NOT joined
+        ELSE state BETWEEN 3 AND 5 AND token IS NULL AND session IS NULL AND waits_for IS NULL
+            AND ended_at IS NOT NULL AND NOT joined END),
     CONSTRAINT nothing_below_zero CHECK (open_children >= 0 AND attempt >= 0 AND weight >= 0)
 ) WITH (
     -- Claims go by marks, so dead rows cost little; still they should not heap up.
@@ -123,10 +128,10 @@ CREATE TABLE stoker.job (
     autovacuum_vacuum_cost_delay = 1
 );
 
--- What may be claimed, in order. A job is in one of these three while QUEUED, else in none: a lane
--- is that of a key ('' for no key), and of a task if that has a limit; '!' are those of weight 0.
+-- What may be claimed, in order. A job is in one of these three or in a run while QUEUED, else in none: a
+-- lane is that of a key ('' for no key), and of a task if that has a limit; '!' are those of weight 0.
 CREATE INDEX job_ready ON stoker.job (queue, bucket, due_at, second, id)
-    WHERE state = 0 AND lane IS NULL;
+    WHERE state = 0 AND lane IS NULL AND NOT joined;
 CREATE INDEX job_free ON stoker.job (queue, bucket, due_at, second, id)
     WHERE state = 0 AND lane = '!';
 CREATE INDEX job_laned ON stoker.job
@@ -157,6 +162,18 @@ CREATE UNIQUE INDEX job_unique ON stoker.job (unique_key)
     WHERE unique_key IS NOT NULL AND state < 3;
 CREATE UNIQUE INDEX job_ref ON stoker.job (ref) WHERE ref IS NOT NULL;
 
+-- Jobs that came together to a queue without limits, with the same rank and due time, stand in line as
+-- one, which costs a third less than an entry for each. All of them have ids from the first to the last;
+-- who is there still is `joined`. Whoever comes back, or is changed, stands by itself from then on.
+CREATE TABLE stoker.run (
+    queue  text COLLATE "C" NOT NULL,
+    bucket bigint NOT NULL,
+    due_at bigint NOT NULL,
+    first  bigint NOT NULL,
+    last   bigint NOT NULL,
+    PRIMARY KEY (queue, bucket, due_at, last)
+) WITH (fillfactor = 50);
+
 -- The foremost queued job of each lane and bucket of a limited queue. A lane belongs to a party,
 -- '=' and a key or '' for no key, and is of a kind, '~' and a task that has a limit or ''.
 --
@@ -176,6 +193,9 @@ CREATE TABLE stoker.head (
     job    bigint NOT NULL,
     due_at bigint NOT NULL,
     shut_until bigint,
+    -- Who comes next in the lane, as far as somebody has looked: due_at, second and id of each. It holds
+    -- until there is news of the lane.
+    behind bigint[],
     -- Each job that starts leaves another entry of its lane here: as with `job_holding`, gathering
     -- them into one would cost more than it saves.
     PRIMARY KEY (queue, party, kind, bucket) WITH (deduplicate_items = off)
@@ -193,7 +213,9 @@ CREATE TABLE stoker.news (
     queue   text COLLATE "C" NOT NULL,
     kind    text COLLATE "C" NOT NULL,
     bucket  bigint NOT NULL,
-    parties text[] COLLATE "C" NOT NULL
+    parties text[] COLLATE "C" NOT NULL,
+    -- So that nobody has to read them to know how many there are.
+    words   integer GENERATED ALWAYS AS (cardinality(parties)) STORED
 );
 
 -- Some parties hold less than before, or more: one row a queue and transaction. Those that were read
@@ -268,6 +290,7 @@ CREATE TABLE stoker.note (
 
 ALTER TABLE stoker.queue SET (autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0);
 ALTER TABLE stoker.delta SET (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
+ALTER TABLE stoker.run SET (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 ALTER TABLE stoker.head SET (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 ALTER TABLE stoker.news SET (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 ALTER TABLE stoker.room SET (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);

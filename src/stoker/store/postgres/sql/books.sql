@@ -27,15 +27,17 @@ BEGIN
         used = kept.used + excluded.used;
 END $$;
 
--- Forget what nobody needs: empty queues without settings, rates that are as if nothing had happened,
--- turns of those that are not before others, old notes and locks, and sessions that retired a while
--- ago and hold nothing.
+-- Forget what nobody needs: runs of empty queues, empty queues without settings, rates that are as if
+-- nothing had happened, turns of those that are not before others, old notes and locks, and sessions that
+-- retired a while ago and hold nothing.
 CREATE OR REPLACE FUNCTION stoker.tidy(given bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 DECLARE
     now bigint := stoker.moment(given);
 BEGIN
     PERFORM stoker.fold();
+    DELETE FROM stoker.run USING stoker.queue WHERE queue.name = run.queue AND queued = 0
+        AND NOT EXISTS (SELECT FROM stoker.delta WHERE delta.queue = queue.name);
     DELETE FROM stoker.queue WHERE settings = '{}' AND used = 0
         AND queued = 0 AND running = 0 AND waiting = 0
         AND finished = 0 AND failed = 0 AND cancelled = 0
@@ -95,14 +97,17 @@ CREATE OR REPLACE FUNCTION stoker.place_anew(
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     UPDATE stoker.job SET bucket = new.bucket, second = new.second, lane = new.lane,
-        counted = new.counted
+        counted = new.counted, joined = false
     FROM (
         SELECT id, CASE WHEN by_time THEN 0 ELSE bucket + second END AS bucket,
             CASE WHEN by_time THEN bucket + second ELSE 0 END AS second,
             CASE WHEN limits THEN stoker.lane_of(key, name, weight, lanes) END AS lane,
             key IS NOT NULL AND counting AS counted
         FROM stoker.job WHERE id = ANY (ARRAY(
-            SELECT id FROM stoker.job WHERE queue = line AND state = 0 AND lane IS NULL
+            SELECT id FROM stoker.job WHERE queue = line AND state = 0 AND lane IS NULL AND NOT joined
+            UNION ALL
+            SELECT id FROM stoker.run JOIN stoker.job ON id BETWEEN first AND last
+            WHERE run.queue = line AND job.queue = line AND joined
             UNION ALL
             SELECT id FROM stoker.job WHERE queue = line AND state = 0 AND lane = '!'
             UNION ALL
@@ -113,8 +118,10 @@ BEGIN
             SELECT id FROM stoker.job WHERE queue = line AND state = 2
                 AND waits_for >= 'reply:' AND waits_for < 'reply;'))
     ) AS new
-    WHERE job.id = new.id AND job.state < 3 AND (job.bucket, job.second, job.lane, job.counted)
-        IS DISTINCT FROM (new.bucket, new.second, new.lane, new.counted);
+    WHERE job.id = new.id AND job.state < 3
+        AND (job.bucket, job.second, job.lane, job.counted, job.joined)
+            IS DISTINCT FROM (new.bucket, new.second, new.lane, new.counted, false);
+    DELETE FROM stoker.run WHERE queue = line;
     PERFORM stoker.drop_heads(line);
     DELETE FROM stoker.news WHERE queue = line;
     INSERT INTO stoker.news (queue, kind, bucket, parties)
@@ -154,8 +161,12 @@ BEGIN
         rung := stoker.next_bucket(line, -9223372036854775808, marked);
         WHILE rung IS NOT NULL LOOP
             soonest := least(soonest, (SELECT due_at FROM stoker.job
-                WHERE queue = line AND state = 0 AND lane IS NULL AND bucket = rung
+                WHERE queue = line AND state = 0 AND lane IS NULL AND NOT joined AND bucket = rung
                     AND due_at > after
+                ORDER BY due_at LIMIT 1),
+                (SELECT due_at FROM stoker.run WHERE queue = line AND bucket = rung AND due_at > after
+                    AND EXISTS (SELECT FROM stoker.job WHERE id BETWEEN first AND last
+                        AND joined AND job.queue = line AND job.due_at = run.due_at)
                 ORDER BY due_at LIMIT 1));
             rung := stoker.next_bucket(line, rung, marked);
         END LOOP;
@@ -169,11 +180,32 @@ BEGIN
             ORDER BY shut_until LIMIT 1) AS lane),
         (SELECT min(due_at) FROM stoker.job
             WHERE queue = ANY (queues) AND state = 0 AND lane = '!' AND due_at > after),
-        (SELECT min(due_at) FROM stoker.news CROSS JOIN unnest(parties) AS party CROSS JOIN LATERAL (
-            SELECT due_at FROM stoker.job
-            WHERE queue = news.queue AND state = 0 AND lane = news.kind AND lane <> '!'
-                AND coalesce('=' || key, '') = party AND bucket = news.bucket
-                AND due_at > after
-            ORDER BY due_at LIMIT 1) AS front
-            WHERE news.queue = ANY (queues)));
+        stoker.next_due_unheard(queues, after));
+END $$;
+
+-- The same in lanes of which there is news. Where keys are limited all lanes are one line.
+CREATE OR REPLACE FUNCTION stoker.next_due_unheard(queues text[], after bigint) RETURNS bigint
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN least(
+        (SELECT min(due_at) FROM (
+                SELECT DISTINCT queue, bucket FROM stoker.news
+                JOIN stoker.queue AS known ON known.name = queue AND counts_keys
+                WHERE queue = ANY (queues) AND kind = '') AS word
+            CROSS JOIN LATERAL (
+                SELECT due_at FROM stoker.job
+                WHERE queue = word.queue AND state = 0 AND lane = '' AND counted
+                    AND bucket = word.bucket AND due_at > after
+                ORDER BY due_at LIMIT 1) AS front),
+        (SELECT min(due_at) FROM (
+                SELECT DISTINCT queue, kind, bucket, party FROM stoker.news
+                CROSS JOIN unnest(parties) AS party
+                JOIN stoker.queue AS known ON known.name = queue
+                WHERE queue = ANY (queues) AND NOT (kind = '' AND counts_keys)) AS word
+            CROSS JOIN LATERAL (
+                SELECT due_at FROM stoker.job
+                WHERE queue = word.queue AND state = 0 AND lane = word.kind AND lane <> '!'
+                    AND coalesce('=' || key, '') = word.party AND bucket = word.bucket
+                    AND due_at > after
+                ORDER BY due_at LIMIT 1) AS front));
 END $$;

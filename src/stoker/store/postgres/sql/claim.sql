@@ -63,14 +63,19 @@ BEGIN
     END IF;
     RETURN NEXT heading;
     IF cardinality(picked) > 0 THEN
-        INSERT INTO stoker.delta (queue, queued, running, used)
-        SELECT queue, -count(*), count(*), sum(weight) FROM stoker.job
-        WHERE ctid = ANY (picked) GROUP BY queue;
+        IF heading.queue = 'laned' THEN  -- all of them are of that queue, and have the weight of one
+            INSERT INTO stoker.delta (queue, queued, running, used) VALUES
+                (queues[1], -cardinality(picked), cardinality(picked), 1000 * cardinality(picked));
+        ELSE
+            INSERT INTO stoker.delta (queue, queued, running, used)
+            SELECT queue, -count(*), count(*), sum(weight) FROM stoker.job
+            WHERE ctid = ANY (picked) GROUP BY queue;
+        END IF;
         RETURN QUERY
         UPDATE stoker.job SET state = 1, token = lease, started_at = now,
             session = CASE WHEN NOT stays THEN holder END,
             until = least(now + timeout, CASE WHEN NOT stays THEN now + visibility END),
-            attempt = attempt + 1, revision = revision + 1, progress = 0
+            attempt = attempt + 1, revision = revision + 1, progress = 0, joined = false
         WHERE ctid = ANY (picked)
         RETURNING queue, name, payload, format, id, bucket + second, due_at, policy, created_at,
             scheduled_at, weight, key, attempt, revision, until,
@@ -118,7 +123,8 @@ DECLARE
     dues bigint[];
     seconds bigint[];
     jobs bigint[];
-    shares bigint[];
+    runs boolean;
+    shares record;
     found tid[];
     picked tid[] := '{}';
 BEGIN
@@ -138,48 +144,141 @@ BEGIN
         LEFT JOIN unnest(mark_queues, mark_buckets, mark_dues, mark_seconds, mark_jobs)
             AS mark (queue, bucket, due_at, second, job)
             ON mark.queue = line AND mark.bucket = rung;
-        shares := ARRAY[most];
-        IF cardinality(lines) > 1 THEN
-            shares := stoker.shares(now, rung, most, lines, dues, seconds, jobs);
+        runs := stoker.trim_runs(lines, rung, now);
+        IF runs OR cardinality(lines) > 1 THEN
+            SELECT * INTO shares
+            FROM stoker.shares(now, rung, most, lines, dues, seconds, jobs, runs);
+        ELSE
+            SELECT ARRAY[most] AS apart INTO shares;
         END IF;
         found := ARRAY(
             SELECT spot
-            FROM unnest(lines, shares, dues, seconds, jobs)
+            FROM unnest(lines, shares.apart, dues, seconds, jobs)
                 AS behind (line, share, due, second, job)
             CROSS JOIN LATERAL (
                 SELECT job.ctid AS spot FROM stoker.job
-                WHERE queue = line AND state = 0 AND lane IS NULL AND bucket = rung
+                WHERE queue = line AND state = 0 AND lane IS NULL AND NOT joined AND bucket = rung
                     AND due_at <= now
                     AND (due_at, job.second, id) > (behind.due, behind.second, behind.job)
                 ORDER BY due_at, job.second, id LIMIT share FOR UPDATE SKIP LOCKED
             ) AS candidate);
+        IF runs THEN
+            found := found || stoker.pick_from_runs(now, rung, lines, shares.in_runs);
+        END IF;
         picked := picked || found;
         most := most - cardinality(found);
     END LOOP;
     RETURN picked;
 END $$;
 
--- How many of the foremost jobs of a bucket are in each of several queues: no more shall be locked
--- than are taken.
-CREATE OR REPLACE FUNCTION stoker.shares(
-    now bigint, rung bigint, most bigint, lines text[], dues bigint[], seconds bigint[],
-    jobs bigint[]
-) RETURNS bigint[]
-LANGUAGE plpgsql STABLE AS $$
+-- Lock so many of those who stand in the runs of each queue. Who they are is said in `in_runs`.
+CREATE OR REPLACE FUNCTION stoker.pick_from_runs(
+    now bigint, rung bigint, lines text[], shares bigint[]
+) RETURNS tid[]
+LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     RETURN ARRAY(
-        WITH foremost AS (
-            SELECT place FROM unnest(lines, dues, seconds, jobs) WITH ORDINALITY
-                AS behind (line, due, second, job, place)
+        SELECT candidate.spot FROM unnest(lines, shares) AS wanted (line, share)
+        CROSS JOIN LATERAL (
+            SELECT member.spot FROM (
+                SELECT due_at, min(first) AS first, max(last) AS last FROM stoker.run
+                WHERE queue = line AND bucket = rung AND due_at <= now
+                GROUP BY due_at ORDER BY due_at) AS run
             CROSS JOIN LATERAL (
-                SELECT due_at, id FROM stoker.job
-                WHERE queue = line AND state = 0 AND lane IS NULL AND bucket = rung
-                    AND due_at <= now
-                    AND (due_at, job.second, id) > (behind.due, behind.second, behind.job)
-                ORDER BY due_at, job.second, id LIMIT most
-            ) AS candidate
-            ORDER BY due_at, id LIMIT most
-        )
-        SELECT (SELECT count(*) FROM foremost WHERE foremost.place = each.place)
-        FROM generate_series(1, cardinality(lines)) AS each (place) ORDER BY each.place);
+                SELECT ctid AS spot FROM stoker.job WHERE id BETWEEN run.first AND run.last
+                    AND joined AND queue = line AND bucket = rung AND due_at = run.due_at
+                ORDER BY id FOR UPDATE SKIP LOCKED) AS member
+            LIMIT share) AS candidate);
+END $$;
+
+-- Let the foremost run of each of these queues begin where somebody stands, and those be gone that
+-- everybody has left, unless somebody else is at that. Does anybody who is due stand in one?
+CREATE OR REPLACE FUNCTION stoker.trim_runs(lines text[], rung bigint, now bigint) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    line text;
+    known stoker.run;
+    foremost bigint;
+    any_there boolean := false;
+BEGIN
+    FOREACH line IN ARRAY lines LOOP
+        FOR known IN SELECT * FROM stoker.run WHERE queue = line AND bucket = rung AND due_at <= now
+                ORDER BY due_at, last LOOP
+            foremost := (SELECT id FROM stoker.job WHERE id BETWEEN known.first AND known.last
+                AND joined AND queue = line AND bucket = rung AND due_at = known.due_at
+                ORDER BY id LIMIT 1);
+            any_there := any_there OR foremost IS NOT NULL;
+            IF foremost IS DISTINCT FROM known.first THEN
+                PERFORM FROM stoker.run WHERE queue = line AND bucket = rung
+                    AND due_at = known.due_at AND last = known.last FOR UPDATE SKIP LOCKED;
+                IF FOUND AND foremost IS NULL THEN
+                    DELETE FROM stoker.run WHERE queue = line AND bucket = rung
+                        AND due_at = known.due_at AND last = known.last;
+                ELSIF FOUND THEN
+                    UPDATE stoker.run SET first = foremost WHERE queue = line AND bucket = rung
+                        AND due_at = known.due_at AND last = known.last;
+                END IF;
+            END IF;
+            EXIT WHEN foremost IS NOT NULL;
+        END LOOP;
+    END LOOP;
+    RETURN any_there;
+END $$;
+
+-- The same for all buckets of these queues, for whoever sees them without locking anybody.
+CREATE OR REPLACE FUNCTION stoker.trim_all_runs(lines text[], now bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    line text;
+    rung bigint;
+BEGIN
+    FOREACH line IN ARRAY lines LOOP
+        rung := -9223372036854775808;
+        LOOP
+            rung := (SELECT bucket FROM stoker.run WHERE queue = line AND bucket > rung
+                ORDER BY bucket LIMIT 1);
+            EXIT WHEN rung IS NULL;
+            PERFORM stoker.trim_runs(ARRAY[line], rung, now);
+        END LOOP;
+    END LOOP;
+END $$;
+
+-- How many of the foremost jobs of a bucket are in each of several queues, and how many of them in runs:
+-- no more shall be locked than are taken.
+CREATE OR REPLACE FUNCTION stoker.shares(
+    now bigint, rung bigint, most bigint, lines text[], dues bigint[], seconds bigint[],
+    jobs bigint[], runs boolean, OUT apart bigint[], OUT in_runs bigint[]
+)
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF cardinality(lines) = 1 AND NOT EXISTS (
+        SELECT FROM stoker.job
+        WHERE queue = lines[1] AND state = 0 AND lane IS NULL AND NOT joined AND bucket = rung
+            AND due_at <= now AND (due_at, second, id) > (dues[1], seconds[1], jobs[1]))
+    THEN
+        apart := '{0}';
+        in_runs := ARRAY[most];
+        RETURN;
+    END IF;
+    WITH foremost AS (
+        SELECT place, in_run FROM unnest(lines, dues, seconds, jobs) WITH ORDINALITY
+            AS behind (line, due, second, job, place)
+        CROSS JOIN LATERAL (
+            (SELECT due_at, id, false AS in_run FROM stoker.job
+            WHERE queue = line AND state = 0 AND lane IS NULL AND NOT joined AND bucket = rung
+                AND due_at <= now
+                AND (due_at, job.second, id) > (behind.due, behind.second, behind.job)
+            ORDER BY due_at, job.second, id LIMIT most)
+            UNION ALL
+            (SELECT due_at, id, true
+            FROM stoker.in_runs(line, rung, now, -9223372036854775808, 0, 0)
+            WHERE runs LIMIT most)
+        ) AS candidate
+        ORDER BY due_at, id LIMIT most
+    )
+    SELECT array_agg((SELECT count(*) FROM foremost WHERE foremost.place = each.place AND NOT in_run)
+            ORDER BY each.place),
+        array_agg((SELECT count(*) FROM foremost WHERE foremost.place = each.place AND in_run)
+            ORDER BY each.place)
+    INTO apart, in_runs FROM generate_series(1, cardinality(lines)) AS each (place);
 END $$;

@@ -98,6 +98,23 @@ BEGIN
         UNION SELECT name FROM stoker.queue WHERE within = ANY (around) AND within IS NOT NULL);
 END $$;
 
+-- Who stands in runs of a queue's bucket and is due, behind a place, in order: all joins are nested loops,
+-- which keep it.
+CREATE OR REPLACE FUNCTION stoker.in_runs(
+    line text, rung bigint, now bigint, after_due bigint, after_second bigint, after_job bigint
+) RETURNS SETOF stoker.job
+LANGUAGE sql STABLE AS $$
+    SELECT member.* FROM (
+        SELECT due_at, min(first) AS first, max(last) AS last FROM stoker.run
+        WHERE queue = line AND bucket = rung AND due_at <= now AND due_at >= after_due
+        GROUP BY due_at ORDER BY due_at) AS run
+    CROSS JOIN LATERAL (
+        SELECT job.* FROM stoker.job WHERE id BETWEEN run.first AND run.last
+            AND joined AND queue = line AND bucket = rung AND due_at = run.due_at
+            AND (due_at, second, id) > (after_due, after_second, after_job)
+        ORDER BY id) AS member
+$$;
+
 -- The first bucket behind another in which a queue may have jobs without a lane. That there are
 -- marked ones is known, and their dead rows need not be passed to learn it.
 CREATE OR REPLACE FUNCTION stoker.next_bucket(line text, behind bigint, marked bigint[])
@@ -109,8 +126,9 @@ DECLARE
 BEGIN
     SELECT min(mark) INTO known FROM unnest(marked) AS mark WHERE mark > behind;
     SELECT bucket INTO seen FROM stoker.job
-    WHERE queue = line AND state = 0 AND lane IS NULL
+    WHERE queue = line AND state = 0 AND lane IS NULL AND NOT joined
         AND bucket > behind AND bucket < coalesce(known, 9223372036854775807)
     ORDER BY bucket LIMIT 1;
-    RETURN coalesce(seen, known);
+    RETURN least(seen, known, (SELECT bucket FROM stoker.run
+        WHERE queue = line AND bucket > behind ORDER BY bucket LIMIT 1));
 END $$;

@@ -1,9 +1,9 @@
 -- Claiming from queues that have to be walked: the lanes of limited ones, and orders side by side.
 
 -- Keep other claims away from those of the queues that are limited, and from what they are within;
--- look again at the lanes of which there is news, and wake those whose moment has come. Gives what is
--- known of each queue and those that it is within; the first row has no name but a verdict in
--- `settings` and in `used` the moment, which is that after all waiting.
+-- look again at the lanes of which there is news, wake those whose moment has come, and see who is left
+-- in runs. Gives what is known of each queue and those that it is within; the first row has no name but a
+-- verdict in `settings` and in `used` the moment, which is that after all waiting.
 CREATE OR REPLACE FUNCTION stoker.attend(given bigint, queues text[], holder bigint)
 RETURNS TABLE (name text, settings text, used bigint, task_use text, flows text, clock bigint,
     reached bigint, opens_at bigint)
@@ -28,6 +28,7 @@ BEGIN
         RETURN;
     END IF;
     PERFORM stoker.listen(queues, now);
+    PERFORM stoker.trim_all_runs(queues, now);
     RETURN QUERY
     SELECT known.name, known.settings, stoker.used_within(known.name),
         CASE WHEN cardinality(kinds) > 1 THEN (
@@ -55,6 +56,11 @@ BEGIN
         + (SELECT coalesce(sum(used), 0) FROM stoker.delta WHERE queue = ANY (members));
 END $$;
 
+-- How many words about lanes a claim hears: most of them are of the same lanes, so that it is better
+-- done seldom; but while it is done, other claims wait.
+CREATE OR REPLACE FUNCTION stoker.heard_at_once() RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$ SELECT 50000 $$;
+
 -- Hear what is new in the lanes of queues. If a great many wrote while nobody claimed, or fell due at
 -- once, the next claims hear the rest.
 CREATE OR REPLACE FUNCTION stoker.listen(queues text[], now bigint) RETURNS void
@@ -66,10 +72,9 @@ BEGIN
     WITH told AS (
         DELETE FROM stoker.news WHERE ctid = ANY (ARRAY(
             SELECT spot FROM (
-                SELECT ctid AS spot, sum(cardinality(parties)) OVER (ROWS UNBOUNDED PRECEDING)
-                    - cardinality(parties) AS before
-                FROM stoker.news WHERE queue = ANY (queues) LIMIT 10000) AS word
-            WHERE before < 10000))
+                SELECT ctid AS spot, sum(words) OVER (ROWS UNBOUNDED PRECEDING) - words AS before
+                FROM stoker.news WHERE queue = ANY (queues) LIMIT stoker.heard_at_once()) AS word
+            WHERE before < stoker.heard_at_once()))
         RETURNING *
     )
     SELECT array_agg(queue) AS queues, array_agg(party) AS parties, array_agg(kind) AS kinds,
@@ -177,7 +182,8 @@ BEGIN
             AS spot (queue, party, kind, bucket, turn)
         JOIN stoker.queue AS known ON known.name = spot.queue
         LEFT JOIN LATERAL (
-            SELECT ctid AS spot, (turn, major, minor, job, shut_until) AS before FROM stoker.head
+            SELECT ctid AS spot, (turn, major, minor, job, shut_until, behind) AS before
+            FROM stoker.head
             WHERE queue = spot.queue AND party = spot.party AND kind = spot.kind
                 AND bucket = spot.bucket OFFSET 0
         ) AS head ON true
@@ -197,10 +203,10 @@ BEGIN
         ON CONFLICT (queue, party) DO UPDATE SET reached = excluded.reached
     ), moved AS (
         UPDATE stoker.head SET turn = new.turn, major = new.major, minor = new.minor,
-            job = new.id, due_at = new.due_at, shut_until = new.shut_until
-        FROM foremost AS new WHERE head.ctid = new.spot
-            AND before IS DISTINCT FROM (new.turn, new.major, new.minor, new.id, new.shut_until)
-            AND new.id IS NOT NULL
+            job = new.id, due_at = new.due_at, shut_until = new.shut_until, behind = NULL
+        FROM foremost AS new WHERE head.ctid = new.spot AND new.id IS NOT NULL
+            AND before IS DISTINCT FROM (new.turn, new.major, new.minor, new.id, new.shut_until,
+                NULL::bigint[])
     ), fresh AS (
         INSERT INTO stoker.head
             (queue, party, kind, bucket, turn, major, minor, job, due_at, shut_until)
@@ -320,9 +326,14 @@ BEGIN
     SELECT queue, lane, id, revision, bucket, due_at, bucket + second, name, key, weight,
         NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::tid,
         NULL::bigint, NULL
-    FROM stoker.job
-    WHERE queue = line AND state = 0 AND lane IS NULL AND bucket = rung AND due_at <= now
-        AND (due_at, second, id) > (mark.due, mark.second, mark.job)
+    FROM (
+        (SELECT * FROM stoker.job
+        WHERE queue = line AND state = 0 AND lane IS NULL AND NOT joined AND bucket = rung
+            AND due_at <= now AND (due_at, second, id) > (mark.due, mark.second, mark.job)
+        ORDER BY due_at, second, id LIMIT most)
+        UNION ALL
+        (SELECT * FROM stoker.in_runs(line, rung, now, mark.due, mark.second, mark.job) LIMIT most)
+    ) AS waiting
     ORDER BY due_at, second, id LIMIT most;
 END $$;
 

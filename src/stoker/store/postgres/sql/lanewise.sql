@@ -22,7 +22,8 @@ BEGIN
     END IF;
     seats.unclear := EXISTS (
             SELECT FROM stoker.job WHERE queue = line AND state = 0 AND lane = '!')
-        OR EXISTS (SELECT FROM stoker.job WHERE queue = line AND state = 0 AND lane IS NULL)
+        OR EXISTS (SELECT FROM stoker.job
+            WHERE queue = line AND state = 0 AND lane IS NULL AND NOT joined)
             AND stoker.has_laneless(line, now, mark_queues, mark_buckets, mark_dues,
                 mark_seconds, mark_jobs);
     IF seats.unclear THEN
@@ -132,8 +133,8 @@ DECLARE
 BEGIN
     seats.unclear := known.fair OR EXISTS (
             SELECT FROM stoker.head WHERE queue = line AND shut_until = 9223372036854775807)
-        OR most + (SELECT coalesce(sum(cardinality(parties)), 0) FROM stoker.news
-            WHERE queue = line) > 10000;
+        OR most + (SELECT coalesce(sum(words), 0) FROM stoker.news WHERE queue = line)
+            > stoker.heard_at_once();
     IF seats.unclear THEN
         RETURN seats;
     END IF;
@@ -146,7 +147,7 @@ BEGIN
     seats.bucket := mark.bucket;
     seats.in_line := CASE WHEN known.time_first THEN 'by time' ELSE 'by rank' END;
     WITH foremost AS MATERIALIZED (
-        SELECT ctid AS seat, id, revision, weight, key FROM stoker.job
+        SELECT ctid AS seat, id, weight, key FROM stoker.job
         WHERE queue = line AND state = 0 AND lane = '' AND counted AND bucket = seats.bucket
             AND due_at <= now
             AND (due_at, second, id) > (mark.due_at, mark.second, mark.job)
@@ -160,8 +161,8 @@ BEGIN
     )
     SELECT count(*) < most OR bool_or(weight <> 1000) OR (
             SELECT bool_or(many > stoker.places(known.key_units, used, most)) FROM holder),
-        array_agg(id), array_agg(revision), array_agg(seat), array_agg('=' || key)
-    INTO seats.unclear, seats.ids, seats.revisions, seats.picked, seats.served FROM foremost;
+        array_agg(id), array_agg(seat), array_agg('=' || key)
+    INTO seats.unclear, seats.ids, seats.picked, seats.served FROM foremost;
     RETURN seats;
 END $$;
 
@@ -169,19 +170,21 @@ END $$;
 CREATE OR REPLACE FUNCTION stoker.foremost_lanes(
     line text, taking_turns boolean, limited boolean, clock bigint, most bigint
 ) RETURNS TABLE (spot tid, party text, bucket bigint, number bigint, major bigint, minor bigint,
-    job bigint, due_at bigint, used bigint)
+    job bigint, due_at bigint, behind bigint[], used bigint)
 LANGUAGE sql STABLE AS $$
     SELECT foremost.*, CASE WHEN limited THEN (
             SELECT coalesce(sum(weight), 0)::bigint FROM stoker.job
             WHERE queue = line AND key = substr(foremost.party, 2) AND counted
                 AND (state = 1 OR state = 2 AND waits_for LIKE 'reply:%')) END
     FROM (
-        SELECT spot, party, bucket, greatest(turn, clock) AS number, major, minor, job, due_at FROM (
-            (SELECT ctid AS spot, party, bucket, turn, major, minor, job, due_at FROM stoker.head
+        SELECT spot, party, bucket, greatest(turn, clock) AS number, major, minor, job, due_at, behind
+        FROM (
+            (SELECT ctid AS spot, party, bucket, turn, major, minor, job, due_at, behind
+            FROM stoker.head
             WHERE queue = line AND kind = '' AND shut_until IS NULL AND turn <= 0
             ORDER BY turn, major, minor, job LIMIT most)
             UNION ALL
-            (SELECT ctid, party, bucket, turn, major, minor, job, due_at FROM stoker.head
+            (SELECT ctid, party, bucket, turn, major, minor, job, due_at, behind FROM stoker.head
             WHERE taking_turns AND queue = line AND kind = '' AND shut_until IS NULL
                 AND turn >= greatest(clock, 1)
             ORDER BY turn, major, minor, job LIMIT most)) AS open
@@ -197,62 +200,76 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- Who is next if that is nobody but heads, one of a lane: then nothing has to be sorted or counted,
--- and of each lane only the next has to be seen. It is unclear if a second job of some lane might be
--- before the head of another, and where there are lanes of several ranks, for one key has several.
--- Who has no lanes but this one has nothing to be told of its turn than its new head.
+-- and each lane gives way to whoever was seen behind its head; only now and then somebody looks there.
+-- It is unclear if a second job of some lane might be before the head of another, and where there are
+-- lanes of several ranks, for one key has several. Who has no lanes but this one has nothing to be told
+-- of its turn than its new head.
 CREATE OR REPLACE FUNCTION stoker.seats_of_heads(known stoker.queue, now bigint, most bigint)
 RETURNS stoker.seats
 LANGUAGE plpgsql VOLATILE SET enable_sort = off AS $$
 DECLARE
     line text := known.name;
-    clock bigint;
+    told bigint := (SELECT reached FROM stoker.turn
+        WHERE queue = line AND party = '!' AND known.fair);
+    clock bigint := coalesce(told, 0);
     seats stoker.seats;
 BEGIN
-    clock := CASE WHEN known.fair THEN coalesce((SELECT reached FROM stoker.turn
-        WHERE queue = line AND party = '!'), 0) ELSE 0 END;
     WITH open AS MATERIALIZED (
         SELECT * FROM stoker.foremost_lanes(
             line, known.fair, known.key_units IS NOT NULL, clock, most)
     ), lane AS MATERIALIZED (
         SELECT spot, party, open.bucket, number, major, minor, job, used, head.ctid AS seat,
-            head.revision, head.weight, following.id, following.due_at,
+            head.weight, following.behind, next.id, next.due_at,
             number + CASE WHEN known.fair THEN 1000 ELSE 0 END AS next_number,
-            CASE WHEN known.time_first THEN following.due_at ELSE open.bucket END AS next_major,
-            CASE WHEN known.time_first THEN following.second ELSE following.due_at END AS next_minor,
+            CASE WHEN known.time_first THEN next.due_at ELSE open.bucket END AS next_major,
+            CASE WHEN known.time_first THEN next.second ELSE next.due_at END AS next_minor,
             stoker.places(known.key_units, used, most) AS places
         FROM open
         JOIN stoker.job AS head ON head.id = open.job AND head.state = 0
             AND head.bucket = open.bucket AND head.due_at = open.due_at AND head.due_at <= now
-        LEFT JOIN LATERAL (
-            SELECT id, job.due_at, job.second FROM stoker.job
-            WHERE queue = line AND state = 0 AND lane = '' AND lane <> '!'
-                AND coalesce('=' || key, '') = open.party AND bucket = open.bucket
-                AND (job.due_at, job.second, id) > (open.due_at,
-                    CASE WHEN known.time_first THEN open.minor ELSE 0 END, open.job)
-            ORDER BY job.due_at, job.second, id LIMIT 1
-        ) AS following ON true
+        CROSS JOIN LATERAL (SELECT CASE WHEN cardinality(open.behind) > 0 THEN open.behind ELSE (
+            SELECT array_agg(ARRAY[seen.due_at, seen.second, seen.id]) FROM (
+                SELECT job.due_at, job.second, id FROM stoker.job
+                WHERE queue = line AND state = 0 AND lane = '' AND lane <> '!'
+                    AND coalesce('=' || key, '') = open.party AND bucket = open.bucket
+                    AND (job.due_at, job.second, id) > (open.due_at,
+                        CASE WHEN known.time_first THEN open.minor ELSE 0 END, open.job)
+                ORDER BY job.due_at, job.second, id LIMIT 8) AS seen) END AS behind
+            OFFSET 0) AS following
+        CROSS JOIN LATERAL (SELECT following.behind[1][1] AS due_at, following.behind[1][2] AS second,
+            following.behind[1][3] AS id) AS next
         FOR UPDATE OF head SKIP LOCKED
-    ), last AS MATERIALIZED (
+    ), last AS MATERIALIZED (  -- they are in order: nothing sorts them anew
         SELECT number, major, minor, job, (SELECT count(*) FROM lane) = most AS enough FROM lane
-        ORDER BY number DESC, major DESC, minor DESC, job DESC LIMIT 1
+        OFFSET greatest((SELECT count(*) FROM lane) - 1, 0)
+    ), doubt AS MATERIALIZED (
+        SELECT bool_or(weight <> 1000 OR places < 1
+                OR places > 1 AND due_at <= now AND NOT (enough
+                    AND (next_number, next_major, next_minor, id)
+                        > (last.number, last.major, last.minor, last.job)))
+            OR min(bucket) < max(bucket) OR count(*) < (SELECT count(*) FROM open) AS unclear
+        FROM last CROSS JOIN lane
+    ), moved AS (
+        UPDATE stoker.head SET major = next_major, minor = next_minor, job = lane.id,
+            turn = CASE WHEN known.fair AND next_number > last.number THEN next_number ELSE 0 END,
+            due_at = lane.due_at, behind = lane.behind[2:],
+            shut_until = CASE WHEN lane.due_at > now THEN lane.due_at END
+        FROM doubt, last, lane
+        WHERE unclear IS NOT TRUE AND head.ctid = lane.spot AND lane.id IS NOT NULL
+    ), emptied AS (
+        DELETE FROM stoker.head USING doubt, lane
+        WHERE unclear IS NOT TRUE AND head.ctid = lane.spot AND lane.id IS NULL
     )
-    -- They are in order: nothing sorts them anew.
-    SELECT bool_or(weight <> 1000 OR places < 1
-            OR places > 1 AND due_at <= now AND NOT (enough
-                AND (next_number, next_major, next_minor, id)
-                    > (last.number, last.major, last.minor, last.job)))
-            OR min(bucket) < max(bucket) OR count(*) < (SELECT count(*) FROM open),
-        array_agg(lane.job), array_agg(revision), array_agg(seat), array_agg(spot),
-        array_agg(CASE WHEN known.fair AND next_number > last.number THEN next_number ELSE 0 END),
-        array_agg(next_major), array_agg(next_minor), array_agg(id), array_agg(due_at),
-        array_agg(CASE WHEN due_at > now THEN due_at END),
+    SELECT (SELECT unclear FROM doubt), array_agg(lane.job), array_agg(seat),
         CASE WHEN known.fair THEN coalesce(array_agg(party) FILTER (WHERE told_apart), '{}') END,
         array_agg(CASE WHEN next_number > last.number THEN next_number ELSE 0 END)
             FILTER (WHERE told_apart),
-        max(last.number),
+        nullif(max(last.number), told),
         array_agg(party) FILTER (WHERE full_now), array_agg(lane.major) FILTER (WHERE full_now),
         array_agg(lane.minor) FILTER (WHERE full_now), array_agg(lane.job) FILTER (WHERE full_now)
-    INTO seats FROM last CROSS JOIN lane
+    INTO seats.unclear, seats.ids, seats.picked, seats.served, seats.reached, seats.clock,
+        seats.full_keys, seats.full_majors, seats.full_minors, seats.full_jobs
+    FROM last CROSS JOIN lane
     CROSS JOIN LATERAL (SELECT used + 1000 >= known.key_units AS full_now,
         id IS NULL OR cardinality(known.buckets) > 1 AS told_apart) AS key;
     RETURN seats;
@@ -341,11 +358,17 @@ BEGIN
         VALUES (line, '', seats.bucket, seats.served);
         RETURN;
     END IF;
-    PERFORM stoker.move_heads(seats.spots, seats.turns, seats.majors, seats.minors, seats.jobs,
-        seats.dues, seats.shuts);
-    IF seats.served IS NOT NULL THEN
-        PERFORM stoker.take_turns(array_fill(line, ARRAY[cardinality(seats.served) + 1]),
-            seats.served || '!'::text, seats.reached || seats.clock);
+    IF seats.spots IS NOT NULL THEN
+        PERFORM stoker.move_heads(seats.spots, seats.turns, seats.majors, seats.minors, seats.jobs,
+            seats.dues, seats.shuts);
+    END IF;
+    IF seats.served IS NOT NULL AND seats.clock IS NOT NULL THEN
+        seats.served := seats.served || '!'::text;
+        seats.reached := seats.reached || seats.clock;
+    END IF;
+    IF cardinality(seats.served) > 0 THEN
+        PERFORM stoker.take_turns(array_fill(line, ARRAY[cardinality(seats.served)]), seats.served,
+            seats.reached);
     END IF;
     IF seats.full_keys IS NOT NULL THEN
         PERFORM stoker.shut(array_fill(line, ARRAY[cardinality(seats.full_keys)]), seats.full_keys,

@@ -65,6 +65,7 @@ LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
 DECLARE
     many integer[] := ARRAY[cardinality(payloads)];
+    as_one boolean := cardinality(payloads) > 3;  -- fewer are not worth a run
     ids bigint[];
 BEGIN
     PERFORM stoker.refuse_if_sealed();
@@ -78,10 +79,14 @@ BEGIN
     END IF;
     ids := ARRAY(SELECT nextval('stoker.job_id') FROM generate_series(1, many[1]));
     INSERT INTO stoker.job (id, queue, bucket, second, due_at, name, payload, format, policy,
-        timeout, stays, repeats, created_at, scheduled_at, weight, key, meta)
+        timeout, stays, repeats, created_at, scheduled_at, weight, key, meta, joined)
     SELECT id, line, rank, 0, due, task, payload, form, terms, time_limit, stay, repeat, created,
-        scheduled, units, party, remark
+        scheduled, units, party, remark, as_one
     FROM unnest(ids, payloads) AS job (id, payload);
+    IF as_one THEN
+        INSERT INTO stoker.run (queue, bucket, due_at, first, last)
+        VALUES (line, rank, due, ids[1], ids[many[1]]);
+    END IF;
     INSERT INTO stoker.delta (queue, queued) VALUES (line, many[1]);
     RETURN ids;
 END $$;

@@ -10,7 +10,7 @@ SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
 SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 BEGIN
     UPDATE stoker.head SET turn = new.turn, major = new.major, minor = new.minor, job = new.job,
-        due_at = new.due_at, shut_until = new.shut_until
+        due_at = new.due_at, shut_until = new.shut_until, behind = NULL
     FROM unnest(spots, turns, majors, minors, jobs, dues, shuts)
         AS new (spot, turn, major, minor, job, due_at, shut_until)
     WHERE head.ctid = new.spot AND new.job IS NOT NULL;

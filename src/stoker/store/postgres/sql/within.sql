@@ -129,6 +129,7 @@ BEGIN
     job.second := CASE WHEN line.time_first THEN rank ELSE 0 END;
     job.lane := CASE WHEN line.limited
         THEN stoker.lane_of(job.key, job.name, job.weight, line.kinds) END;
+    job.joined := false;
     job.counted := job.key IS NOT NULL AND coalesce(line.counts_keys, false);
     RETURN job;
 END $$;
