@@ -9,12 +9,13 @@ from contextlib import ExitStack
 from typing import Any
 
 import psycopg
+import pytest
 
 from stoker.desk import Desk
 from stoker.kernel.change import Change, Write
 from stoker.kernel.job import Job, State
 from stoker.kernel.outcome import Finished
-from stoker.kernel.queue import QueueSettings
+from stoker.kernel.queue import Order, QueueSettings
 from stoker.kernel.rate import parse_rate
 from stoker.store import Filter
 from stoker.store.postgres import PostgresStore
@@ -126,6 +127,62 @@ def test_a_limit_of_several_queues_holds_however_many_claim_at_once(url: str) ->
     assert max(int(word) for said in words for word in said) <= 2000
     assert [view.used for view in store.survey(["p", "q"])] == [0, 0]
     store.close()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        QueueSettings(key_capacity=1),
+        QueueSettings(key_capacity=1, fair=True),
+        QueueSettings(capacity=5, key_capacity=1),
+        QueueSettings(key_capacity=2, keys={"k": 1}),
+        QueueSettings(capacity=5, fair=True, key_capacity=1),
+        QueueSettings(capacity=1),
+    ],
+)
+def test_whom_somebody_else_has_held_meanwhile_takes_nobodys_place(
+    store: PostgresStore, connection: psycopg.Connection, settings: QueueSettings
+) -> None:
+    desk = Desk(store)
+    desk.control.configure("q", settings)
+    jobs = [Job("q", key="k", rank=rank) for rank in (0, 0, 1)]
+    first, *others = [placed.id for placed in desk.intake.enqueue_many(jobs)]
+    with connection.transaction():
+        held = f'SELECT FROM "{store.address.schema}".job WHERE id = %s FOR UPDATE'
+        connection.execute(held, [first])
+        taken = desk.dispatch.claim(["q"], 5)
+    for expected in [first, *others]:
+        taken = taken or desk.dispatch.claim(["q"], 5)
+        assert [job.id for job in taken] == [expected]
+        desk.report.finish(taken[0])
+        taken = []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        QueueSettings(),
+        QueueSettings(order=Order.TIME_RANK),
+        QueueSettings(capacity=9),
+        QueueSettings(key_capacity=5),
+        QueueSettings(fair=True),
+    ],
+)
+def test_whom_somebody_else_has_held_comes_next_when_he_lets_go(
+    store: PostgresStore, connection: psycopg.Connection, settings: QueueSettings
+) -> None:
+    desk = Desk(store)
+    desk.control.configure("q", settings)
+    jobs = [Job("q", key=f"k{n % 3}") for n in range(9)]
+    first = desk.intake.enqueue_many(jobs)[0].id
+    with connection.transaction():
+        held = f'SELECT FROM "{store.address.schema}".job WHERE id = %s FOR UPDATE'
+        connection.execute(held, [first])
+        meanwhile = {job.id for job in desk.dispatch.claim(["q"], 2)}
+        assert meanwhile
+        assert first not in meanwhile
+    soon = [job.id for _ in range(3) for job in desk.dispatch.claim(["q"], 2)]
+    assert first in soon
 
 
 def test_a_job_that_somebody_else_has_taken_meanwhile_is_not_charged(

@@ -46,11 +46,14 @@ class Walk:
         taken = [job for job in jobs if job.id in self.sights.laneless_ids]
         marks.move(taken, self.sights.settings.order, self.sights.entrances.now, whole=whole)
 
-    def full(self) -> dict[tuple[str, str], Shut]:
-        """Lanes without room, by party and kind."""
+    def full(self, doubtful: Container[str]) -> dict[tuple[str, str], Shut]:
+        """Lanes without room, by party and kind. Whether a doubtful party has any is left open: it
+        would stay shut for ever if nobody holds the room."""
         full: dict[tuple[str, str], Shut] = {}
         for candidate, moment in self.line.full:
             lane = party_of(candidate.key), self.sights.kind_of(candidate)
+            if lane[0] in doubtful:
+                continue
             until = _UNTIL_SOMETHING_HAPPENS if moment is None else moment
             shut = Shut(self._place(candidate), until)
             full[lane] = min(shut, full.get(lane, shut))
@@ -107,12 +110,17 @@ def charged_for(jobs: Sequence[Job], entrances: Entrances) -> Entrances:
 
 
 def traces(
-    walks: Sequence[Walk], taken: Container[int], entrances: Entrances, charged: Entrances
+    walks: Sequence[Walk],
+    chosen: Sequence[Candidate],
+    taken: Container[int],
+    entrances: Entrances,
+    charged: Entrances,
 ) -> list[tuple[str, Sequence[Any]]]:
     """The statements that write it down, in the order in which they have to come: rows are where
     they were seen until something is written."""
     served = _served(charged)
-    full = {walk: walk.full() for walk in walks}
+    doubtful = {party_of(job.key) for job in chosen if job.id not in taken}
+    full = {walk: walk.full(doubtful) for walk in walks}
     moves = [move for walk in walks for move in walk.moves(taken, served, full[walk])]
     unsure = [spot for walk in walks for spot in walk.unsure(taken, served)]
     shut = [

@@ -76,7 +76,7 @@ class Walker:
         begun = self._begin(chosen)
         whole = len(begun.rows) == len(chosen)
         charged = entrances if whole else charged_for(begun.jobs(chosen), entrances)
-        for name, values in traces(walks, begun.rows.keys(), entrances, charged):
+        for name, values in traces(walks, chosen, begun.rows.keys(), entrances, charged):
             self._run(name, *values)
         read = partial(self._read, walks, chosen, begun)
         return Verdict(now, read, kept=verdict == "kept", laned=verdict == "laned")
