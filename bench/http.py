@@ -108,7 +108,7 @@ async def _rate(port: int, turn: Turn, connections: int, seconds: float) -> floa
     until = time.perf_counter() + seconds
 
     async def repeat(connection: Connection) -> int:
-        done = 0
+        done = await turn(connection)  # once at least, however little time there is
         while time.perf_counter() < until:
             done += await turn(connection)
         return done

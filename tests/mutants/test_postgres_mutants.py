@@ -165,7 +165,7 @@ MUTANTS = {
         "traces", "shut_until = new.shut_until, behind = NULL", "shut_until = new.shut_until"
     ),
     "who follows a head follows the next one, too": Mutant(
-        "lanewise", "behind = lane.behind[2:]", "behind = lane.behind"
+        "lanewise", "behind[2:] AS behind", "behind AS behind"
     ),
     "who came together is overlooked": Mutant("claim", "RETURN any_there;", "RETURN false;"),
     "a run is gone when one has left": Mutant("claim", "IF FOUND AND foremost IS NULL", "IF FOUND"),

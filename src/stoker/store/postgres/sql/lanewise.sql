@@ -225,8 +225,11 @@ BEGIN
             CASE WHEN known.time_first THEN next.second ELSE next.due_at END AS next_minor,
             stoker.places(known.key_units, used, most) AS places
         FROM open
-        JOIN stoker.job AS head ON head.id = open.job AND head.state = 0
-            AND head.bucket = open.bucket AND head.due_at = open.due_at AND head.due_at <= now
+        CROSS JOIN LATERAL (  -- by itself: else all that is known of a lane would be kept with its lock
+            SELECT ctid, weight FROM stoker.job
+            WHERE id = open.job AND state = 0 AND bucket = open.bucket AND due_at = open.due_at
+                AND due_at <= now
+            FOR UPDATE SKIP LOCKED) AS head
         CROSS JOIN LATERAL (SELECT CASE WHEN cardinality(open.behind) > 0 THEN open.behind ELSE (
             SELECT array_agg(ARRAY[seen.due_at, seen.second, seen.id]) FROM (
                 SELECT job.due_at, job.second, id FROM stoker.job
@@ -238,7 +241,6 @@ BEGIN
             OFFSET 0) AS following
         CROSS JOIN LATERAL (SELECT following.behind[1][1] AS due_at, following.behind[1][2] AS second,
             following.behind[1][3] AS id) AS next
-        FOR UPDATE OF head SKIP LOCKED
     ), last AS MATERIALIZED (  -- they are in order: nothing sorts them anew
         SELECT number, major, minor, job, (SELECT count(*) FROM lane) = most AS enough FROM lane
         OFFSET greatest((SELECT count(*) FROM lane) - 1, 0)
@@ -249,16 +251,17 @@ BEGIN
                         > (last.number, last.major, last.minor, last.job)))
             OR min(bucket) < max(bucket) OR count(*) < (SELECT count(*) FROM open) AS unclear
         FROM last CROSS JOIN lane
+    ), new AS MATERIALIZED (  -- as little as will do: an update keeps all that it is made from
+        SELECT spot, next_major AS major, next_minor AS minor, id, lane.due_at, behind[2:] AS behind,
+            CASE WHEN known.fair AND next_number > last.number THEN next_number ELSE 0 END AS turn
+        FROM doubt, last, lane WHERE unclear IS NOT TRUE
     ), moved AS (
-        UPDATE stoker.head SET major = next_major, minor = next_minor, job = lane.id,
-            turn = CASE WHEN known.fair AND next_number > last.number THEN next_number ELSE 0 END,
-            due_at = lane.due_at, behind = lane.behind[2:],
-            shut_until = CASE WHEN lane.due_at > now THEN lane.due_at END
-        FROM doubt, last, lane
-        WHERE unclear IS NOT TRUE AND head.ctid = lane.spot AND lane.id IS NOT NULL
+        UPDATE stoker.head SET turn = new.turn, major = new.major, minor = new.minor, job = new.id,
+            due_at = new.due_at, behind = new.behind,
+            shut_until = CASE WHEN new.due_at > now THEN new.due_at END
+        FROM new WHERE head.ctid = new.spot AND new.id IS NOT NULL
     ), emptied AS (
-        DELETE FROM stoker.head USING doubt, lane
-        WHERE unclear IS NOT TRUE AND head.ctid = lane.spot AND lane.id IS NULL
+        DELETE FROM stoker.head USING new WHERE head.ctid = new.spot AND new.id IS NULL
     )
     SELECT (SELECT unclear FROM doubt), array_agg(lane.job), array_agg(seat),
         CASE WHEN known.fair THEN coalesce(array_agg(party) FILTER (WHERE told_apart), '{}') END,
