@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
-from stoker.client.calls import are_all_of, connection_of, jobs_of, listed
+from stoker.client.calls import connection_of, jobs_of, listed, payloads_if_alike
 from stoker.client.flows import group
 from stoker.client.handle import JobHandle
-from stoker.client.task import Call, Task, payloads_of, task_name
+from stoker.client.task import Call, Task, task_name
 from stoker.desk import Desk, Placement, Twin
 from stoker.desk.limits import NO_LIMITS, TaskLimits
 from stoker.desk.schedules import Schedule
@@ -205,8 +205,10 @@ class Stoker:
         if not calls:
             return []
         task = calls[0].task
-        if within is None and task.is_plain and are_all_of(task, calls):
-            return self.enqueue_copies(task, payloads_of(calls))
+        if within is None and task.is_plain:
+            payloads = payloads_if_alike(task, calls)
+            if payloads is not None:
+                return self.enqueue_copies(task, payloads)
         within = connection_of(calls, within)
         if len(calls) == 1 and task.pace is not None:
             return [self._enqueue_paced(calls[0], task.pace, within)]

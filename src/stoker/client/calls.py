@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
 from typing import Any
 
 from stoker.client.task import Call, Task
 from stoker.desk import Twin
 from stoker.errors import BadInput
 from stoker.kernel.job import Job
-
-_TASK = attrgetter("task")
 
 
 def listed(calls: Iterable[Call]) -> list[Call]:
@@ -25,9 +22,12 @@ def listed(calls: Iterable[Call]) -> list[Call]:
     return told
 
 
-def are_all_of(task: Task[..., Any], calls: Sequence[Call]) -> bool:
-    """Are these calls of one and the same task, with the same options?"""
-    return {*map(_TASK, calls)} == {task}
+def payloads_if_alike(task: Task[..., Any], calls: Sequence[Call]) -> list[bytes] | None:
+    """The payloads of calls of one and the same task, with the same options, that are complete;
+    None if not all of them are such calls."""
+    # In one go: among many calls, each time they are looked through shows.
+    alike = [call.payload for call in calls if call.task is task and call.takes is None]
+    return alike if len(alike) == len(calls) else None
 
 
 def connection_of(calls: Sequence[Call], within: object | None) -> object | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import psycopg
@@ -14,7 +15,7 @@ from stoker.kernel.outcome import Failed, Finished
 from stoker.kernel.retry import Failure
 from stoker.store.postgres import PostgresStore
 from stoker.store.postgres.schema import within
-from tests.store.conformance.acts import take_all
+from tests.store.conformance.acts import seen, take_all
 from tests.store.postgres.test_concurrency import CLAIMING, in_processes
 
 TEN = [b"%d" % number for number in range(10)]
@@ -33,8 +34,10 @@ class Onlooker:
         self.connection = connection
 
     def rows(self, sql: str) -> list[tuple[int, ...]]:
-        cursor = psycopg.RawCursor(self.connection)
-        return cursor.execute(within(self._schema, sql)).fetchall()
+        return self.run(sql).fetchall()
+
+    def run(self, sql: str) -> psycopg.RawCursor[tuple[int, ...]]:
+        return psycopg.RawCursor(self.connection).execute(within(self._schema, sql))
 
     @contextmanager
     def in_vain(self) -> Iterator[None]:
@@ -137,3 +140,37 @@ def test_processes_that_claim_from_runs_at_once_never_get_the_same_job(url: str)
     taken = [int(word) for said in in_processes(CLAIMING, 4, url, 7) for word in said.split()]
     assert sorted(taken) == sorted(ids)
     store.close()
+
+
+@pytest.mark.parametrize("settings", [{}, {"key_capacity": 1}])
+def test_of_jobs_between_whose_ids_others_came_all_ids_are_told(
+    desk: Desk, onlooker: Onlooker, settings: dict[str, int]
+) -> None:
+    desk.control.adjust("q", **settings)
+    onlooker.run("ALTER SEQUENCE stoker.job_id INCREMENT BY 3")
+    ids = desk.intake.enqueue_copies(Job("q", key="k"), TEN)
+    assert list(ids) == list(range(ids[0], ids[0] + 30, 3))
+    assert [seen(desk, job_id).payload for job_id in ids] == TEN
+
+
+def test_of_many_who_enqueue_at_once_each_is_told_the_ids_of_its_own(url: str) -> None:
+    rounds, many = 20, 300
+    desks = [Desk(PostgresStore(url)) for _ in range(3)]
+
+    def enqueue(who: int) -> dict[int, bytes]:
+        told: dict[int, bytes] = {}
+        for number in range(rounds):
+            payloads = [b"%d %d %d" % (who, number, place) for place in range(many)]
+            ids = desks[who].intake.enqueue_copies(Job("q"), payloads)
+            assert list(ids) == sorted(ids)
+            told |= dict(zip(ids, payloads, strict=True))
+        return told
+
+    with ThreadPoolExecutor() as pool:
+        told = {k: v for found in pool.map(enqueue, range(3)) for k, v in found.items()}
+    assert len(told) == 3 * rounds * many
+    some = sorted(told)[::50]
+    there = desks[0].store.get(some)
+    assert {job_id: there[job_id].payload for job_id in some} == {i: told[i] for i in some}
+    for desk in desks:
+        desk.store.close()

@@ -35,7 +35,7 @@ _LAWFUL = {
 }
 CONTRADICTIONS = {
     **{
-        f"{_LAWFUL[state]}, {fact}": "facts_of_its_state"
+        f"{_LAWFUL[state]}, {fact}": "job_contradicting"
         for state, facts in {
             "queued": ("token = 7", "session = 7", "waits_for = 'children'", "ended_at = 1"),
             "running": ("waits_for = 'children'", "ended_at = 1", "joined = true"),
@@ -44,10 +44,12 @@ CONTRADICTIONS = {
         }.items()
         for fact in facts
     },
-    "state = 0, joined = true, lane = ''": "facts_of_its_state",
-    **{f"state = {state}": "facts_of_its_state" for state in (1, 2, 3, 4, 5)},
-    "state = 6, ended_at = 1": "facts_of_its_state",
-    "open_children = -1": "nothing_below_zero",
+    "state = 0, joined = true, lane = ''": "job_contradicting",
+    **{f"state = {state}": "job_contradicting" for state in (1, 2, 3, 4, 5)},
+    "state = 6, ended_at = 1": "job_contradicting",
+    **dict.fromkeys(
+        ("state = -1", "open_children = -1", "attempt = -1", "weight = -1"), "job_contradicting"
+    ),
     "unique_key = 'same'": "job_unique",
     "ref = 'same'": "job_ref",
 }

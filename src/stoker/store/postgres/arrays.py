@@ -104,8 +104,10 @@ class Blobs(Array):
         if None in values:
             pieces = [_NULL if value is None else _measured(value) for value in values]
             return cls._of(len(values), True, b"".join(pieces))
+        lengths = [*map(len, values)]
+        known = {length: _length(length) for length in {*lengths}}
         flat: list[Any] = [b""] * (2 * len(values))
-        flat[::2], flat[1::2] = map(_length, map(len, values)), values
+        flat[::2], flat[1::2] = [known[length] for length in lengths], values
         return cls._of(len(values), False, b"".join(flat))
 
     @classmethod

@@ -208,8 +208,9 @@ class Committer:
         for _ in plan.ends:
             outcome.eased.update(read(name) for name in answers.pop(0)[0][0])
         if plan.arrivals:
-            ids = answers.pop(0)[0][0]
-            receipts = placed([plan.changes[number] for number in plan.inserting], ids)
+            ((said,),) = answers.pop(0)
+            inserting = [plan.changes[number] for number in plan.inserting]
+            receipts = placed(inserting, plan.arrivals, said)
             for number, receipt in zip(plan.inserting, receipts, strict=True):
                 outcome.receipts[number] = receipt
 

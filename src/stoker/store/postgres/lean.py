@@ -33,6 +33,7 @@ from stoker.store.postgres.texts import written
 _END_FACTS = frozenset({"state", "token", "session", "until", "ended_at", "result", "error"})
 _END_NEEDS = frozenset({"state", "token", "session", "until", "ended_at"})
 
+_ALIKE_ROUTINE = "place_alike"
 _FIELDS = Job.__struct_fields__
 _BLANK = astuple(Job(""))
 _ALIKE = [number for number, field in enumerate(_FIELDS) if field not in OWN_FACTS]
@@ -182,7 +183,7 @@ def _copies(copies: Copies) -> Arrivals | None:
         *(job.created_at, job.scheduled_at, job.weight),
         *(_written(job.key), _written(job.meta)),
     ]
-    return Arrivals("place_alike", facts, {job.queue: job.due_at})
+    return Arrivals(_ALIKE_ROUTINE, facts, {job.queue: job.due_at})
 
 
 def lone_facts(job: Job, given: int | None, mark: int | None) -> list[bytes | None]:
@@ -217,11 +218,18 @@ def _encoded(text: str | None) -> bytes | None:
     return None if text is None else written(text).encode()
 
 
-def placed(changes: Sequence[Change], ids: Sequence[int]) -> list[Receipt]:
-    """The receipts of changes that brought new jobs, of which these are the ids in order."""
+def placed(changes: Sequence[Change], arrivals: Arrivals, said: list[int]) -> list[Receipt]:
+    """The receipts of changes that brought new jobs, of which the routine has said the ids."""
+    ids = _from_to(said) if arrivals.routine == _ALIKE_ROUTINE else said
     receipts, given = [], 0
     for change in changes:
         count = len(change.inserts)
         receipts.append(Receipt(ids=tuple(ids[given : given + count])) if count else OK)
         given += count
     return receipts
+
+
+def _from_to(bounds: list[int]) -> list[int]:
+    """All ids of stretches of which the first and the last are said."""
+    pairs = zip(bounds[::2], bounds[1::2], strict=True)
+    return [job_id for first, last in pairs for job_id in range(first, last + 1)]

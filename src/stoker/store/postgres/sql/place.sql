@@ -55,41 +55,68 @@ BEGIN
     RETURN ids;
 END $$;
 
--- The same for jobs that differ in their payloads alone: what they have in common is said once.
+-- The same for jobs that differ in their payloads alone: what they have in common is said once. Gives
+-- their ids, in order, as stretches: from where to where, and from where to where again if others came
+-- in between.
 CREATE OR REPLACE FUNCTION stoker.place_alike(
     line text, task text, payloads bytea[], form smallint, rank bigint, due bigint, terms text,
     time_limit bigint, stay boolean, repeat boolean, created bigint, scheduled bigint,
     units bigint, party text, remark text
 ) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
+SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
+SET enable_bitmapscan = off AS $$
 DECLARE
     many integer[] := ARRAY[cardinality(payloads)];
     as_one boolean := cardinality(payloads) > 3;  -- fewer are not worth a run
-    ids bigint[];
+    before bigint;
+    last bigint;
+    stretches bigint[];
 BEGIN
     PERFORM stoker.refuse_if_sealed();
     PERFORM stoker.heed_one(line);
     IF EXISTS (SELECT FROM stoker.queue WHERE name = line AND (limited OR time_first)) THEN
-        RETURN stoker.place(ARRAY[line], many::bigint[], array_fill(line, many), array_fill(task, many),
-            payloads, array_fill(form, many), array_fill(rank, many), array_fill(due, many),
-            array_fill(terms, many), array_fill(time_limit, many), array_fill(stay, many),
-            array_fill(repeat, many), array_fill(created, many), array_fill(scheduled, many),
-            array_fill(units, many), array_fill(party, many), array_fill(remark, many));
+        RETURN stoker.stretches(stoker.place(ARRAY[line], many::bigint[], array_fill(line, many),
+            array_fill(task, many), payloads, array_fill(form, many), array_fill(rank, many),
+            array_fill(due, many), array_fill(terms, many), array_fill(time_limit, many),
+            array_fill(stay, many), array_fill(repeat, many), array_fill(created, many),
+            array_fill(scheduled, many), array_fill(units, many), array_fill(party, many),
+            array_fill(remark, many)));
     END IF;
-    ids := ARRAY(SELECT nextval('stoker.job_id') FROM generate_series(1, many[1]));
+    before := coalesce(pg_sequence_last_value('stoker.job_id'), 0);
     INSERT INTO stoker.job (id, queue, bucket, second, due_at, name, payload, format, policy,
         timeout, stays, repeats, created_at, scheduled_at, weight, key, meta, joined)
-    SELECT id, line, rank, 0, due, task, payload, form, terms, time_limit, stay, repeat, created,
-        scheduled, units, party, remark, as_one
-    FROM unnest(ids, payloads) AS job (id, payload);
+    SELECT nextval('stoker.job_id'), line, rank, 0, due, task, payload, form, terms, time_limit, stay,
+        repeat, created, scheduled, units, party, remark, as_one
+    FROM (  -- not as a function in FROM: all payloads would be written down before the first is read
+        SELECT unnest(payloads) AS payload OFFSET 0) AS job;
+    -- If just as many ids were given out meanwhile, all of them were given to us; so it is nearly always.
+    last := currval('stoker.job_id');
+    IF last - before = many[1] THEN
+        stretches := ARRAY[before + 1, last];
+    ELSE
+        stretches := stoker.stretches(ARRAY(
+            SELECT id FROM stoker.job
+            WHERE id <= last AND xmin = (SELECT xmin FROM stoker.job WHERE id = last)
+            ORDER BY id DESC LIMIT many[1]));
+    END IF;
     IF as_one THEN
         INSERT INTO stoker.run (queue, bucket, due_at, first, last)
-        VALUES (line, rank, due, ids[1], ids[many[1]]);
+        VALUES (line, rank, due, stretches[1], stretches[cardinality(stretches)]);
     END IF;
     INSERT INTO stoker.delta (queue, queued) VALUES (line, many[1]);
-    RETURN ids;
+    RETURN stretches;
 END $$;
+
+-- From where to where these ids go, and from where to where again.
+CREATE OR REPLACE FUNCTION stoker.stretches(ids bigint[]) RETURNS bigint[]
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT array_agg(bound ORDER BY bound, place) FROM (
+        SELECT min(id) AS first, max(id) AS last FROM (
+            SELECT id, id - row_number() OVER (ORDER BY id) AS shift FROM unnest(ids) AS id) AS numbered
+        GROUP BY shift) AS stretch
+    CROSS JOIN LATERAL (VALUES (first, 1), (last, 2)) AS bounds (bound, place)
+$$;
 
 -- The same for one job, of which every fact is given: most calls bring no more, and a row costs half
 -- of what arrays do. Gives its id.
