@@ -93,6 +93,7 @@ MISFITS: list[tuple[Any, Any, str]] = [
     (int, 1.5, "Expected `int`, got `float`"),
     (int, True, "Expected `int`, got `bool`"),
     (int, None, "Expected `int`, got `null`"),
+    (int, inf, "Expected `int`, got `null`"),
     (float, float("nan"), "it holds a number that is infinite or none at all"),
     (Colour, "green", "Invalid enum value 'green'"),
     (Literal["a"], "b", "Invalid enum value 'b'"),

@@ -24,6 +24,9 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 _FREE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 _CONTEXTS = (Context, Context | None)
+_NEVER_NULL = (str, int, bool, bytes)
+"""Hints that leave no room for null, as which infinity would be written: it is refused with it."""
+_ENCODE = msgspec.json.Encoder().encode
 
 
 class Codec(Protocol):
@@ -56,8 +59,11 @@ class JsonCodec:
         self._by_place = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
         self._by_name = all(p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) for p in parameters)
         fields: list[tuple[str, Any, Any]] = []
+        self._write: Callable[[object], bytes] = _ENCODE
         for parameter in parameters:
             hint = _hint(parameter, hints.get(parameter.name, Any))
+            if not any(hint is kind for kind in _NEVER_NULL):  # some hints cannot be compared
+                self._write = encoded
             # A default is left to the function itself, so that changing it there is enough.
             needed = parameter.default is parameter.empty and parameter.kind not in _FREE
             kind = hint if needed else hint | msgspec.UnsetType
@@ -80,7 +86,7 @@ class JsonCodec:
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         try:
             given = self._type(*args, **kwargs) if self._by_place else self._named(args, kwargs)
-            payload = encoded(given)
+            payload = self._write(given)
         except (TypeError, ValueError, RecursionError) as error:
             raise self._refusal(args, kwargs, error) from error
         self._check(payload)
