@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
+from itertools import repeat
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from stoker.client.calls import connection_of, jobs_of, listed, payloads_if_alike
@@ -242,8 +243,7 @@ class Stoker:
     ) -> list[JobHandle[Any]]:
         """Take many calls of a plain task in at once, by what they are called with."""
         ids = self.desk.intake.enqueue_copies(task.template(), payloads)
-        returns = task.returns
-        return [JobHandle(self, job_id, returns) for job_id in ids]
+        return [*map(JobHandle, repeat(self), ids, repeat(task.returns))]
 
     def _enqueue_paced(self, call: Call, pace: Pace, within: object | None) -> JobHandle[Any]:
         if within is not None:
