@@ -69,6 +69,12 @@ def redis_walking(clock: Clock) -> Iterator[Store]:
 
 
 @contextmanager
+def redis_in_short_rows(clock: Clock) -> Iterator[Store]:
+    with functions.in_short_rows(), redis(clock) as store:
+        yield store
+
+
+@contextmanager
 def postgres(clock: Clock) -> Iterator[Store]:
     with postgres_server.stores().store(clock) as store:
         yield store
@@ -87,6 +93,7 @@ if "redis" in valkey.programs():
 
 ENGINES_AND_LIBRARIES: Engines = {
     **ENGINES,
+    "redis-in-short-rows": redis_in_short_rows,
     "redis-walking": redis_walking,
     "sqlite-of-python": partial(sqlite, library="sqlite3"),
 }

@@ -32,13 +32,14 @@ SETTINGS = (
 class KeyedLives(Lives):
     """Lives of jobs with keys."""
 
-    steps = (
+    steps: Sequence[str] = (
         *("enqueue", "claim", "claim", "report"),
         *("report_and_claim", "pass_time", "control"),
     )
     batches = (1, 4, 16, 48)
     limits = (1, 3, 8, 40)
     weights: Sequence[int] = (*WHOLE, 500, 2000)
+    keys: Sequence[str] = KEYS
 
     def __init__(self, chooser: Chooser, clock: VirtualClock, *stores: Store) -> None:
         super().__init__(chooser, clock, *stores)
@@ -48,7 +49,7 @@ class KeyedLives(Lives):
 
     def _draft(self) -> Job:
         weight = self.pick(self.weights)
-        facts = {"key": self.pick(KEYS), "weight": weight, "rank": self.pick(self._ranks)}
+        facts = {"key": self.pick(self.keys), "weight": weight, "rank": self.pick(self._ranks)}
         return msgspec.structs.replace(super()._draft(), **facts)
 
     def _queues(self) -> tuple[str, ...]:
@@ -62,3 +63,10 @@ class EvenLives(KeyedLives):
     """Lives of jobs with keys, none of which is heavier than the others."""
 
     weights = WHOLE
+
+
+class CrowdedLives(KeyedLives):
+    """Lives of many jobs with few keys: lanes are long, and several of each start at once."""
+
+    steps = (*KeyedLives.steps, "enqueue", "control")
+    keys = KEYS[:4]

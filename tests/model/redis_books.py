@@ -18,7 +18,7 @@ from stoker.store.redis.stand import FREE, MARKS, lane, place, stand
 from stoker.store.twins import names_held
 
 _FIXED = ("id", "meta", "queues", "lines", "notes", "fading", "sessions", "locks", "b")
-_OWN_TERMS = ("q", "j", "l", "h", "g", "o", "z", "d", "p", "a", "holders")
+_OWN_TERMS = ("q", "j", "l", "k", "h", "g", "o", "z", "d", "p", "a", "holders")
 _ORDER = 22
 _NUMBER = 8
 _FILLER = b"\xff" * 65  # which makes the server lay out a hash as such
@@ -33,10 +33,11 @@ def assert_books_balance(store: RedisStore) -> None:
         kept = _kept(client, f"{{{store.options.prefix}.0}}:")
     settings = {view.name: view.settings for view in store.survey()}
     expected = _expected(jobs, settings) | _members(store)
+    lanes = {queue: set(expected.pop(f"k:{queue}", ())) for queue in settings}
     found = {name: value for name, value in kept.items() if not _on_own_terms(name)}
     assert found == expected
     for queue, told in settings.items():
-        _assert_heads(kept, queue, told)
+        _assert_heads(kept, queue, told, lanes[queue])
     _assert_bodies(kept, jobs)
 
 
@@ -120,41 +121,58 @@ def _in_line(job: Job, settings: QueueSettings) -> tuple[str, bytes]:
     return f"k:{job.queue}", len(name).to_bytes(4, "big") + name + order
 
 
-def _assert_heads(kept: dict[str, Any], queue: str, settings: QueueSettings) -> None:
-    """The line of heads has the first of every lane and bucket, unless the lane is shut, or sleeps
-    in a fair queue until something in it is due. Who is known to follow a head comes next."""
-    orders: dict[bytes, bytes] = defaultdict(bytes)
-    for member in sorted(kept.get(f"k:{queue}", ())):
-        length = 4 + int.from_bytes(member[:4], "big")
-        order = member[length:]
-        bucket = b"" if settings.order is Order.TIME_RANK else order[:8]
-        orders[member[:length] + bucket] += order
-    size = _head_size(settings)
-    known = kept.get(f"o:{queue}", {})
-    for field, head in known.items():
-        assert orders[field].startswith(_from_head_on(head[size - _ORDER :], orders[field]))
-    names = {field: field[4 : 4 + int.from_bytes(field[:4], "big")] for field in orders}
+def _assert_heads(
+    kept: dict[str, Any], queue: str, settings: QueueSettings, lanes: set[bytes]
+) -> None:
+    """The foremost of every lane and bucket are heads, unless the lane is shut, or sleeps in a fair
+    queue until something in it is due. All others, and the last of each row, are in the line of
+    lanes. lanes: all who stand in one, as if none were a head."""
+    orders, names = _in_lanes(lanes, settings)
+    size, known = _head_size(settings), kept.get(f"o:{queue}", {})
+    heads = {line: set(kept.get(f"{line}:{queue}", ())) for line in ("h", "g")}
     shut, asleep = kept.get(f"z:{queue}", set()), kept.get(f"d:{queue}", {})
     for field in orders.keys() - known.keys():
-        sleeps = settings.fair and asleep.get(names[field], math.inf) <= _due(
-            orders[field][:_ORDER], settings
-        )
+        due = _due(orders[field][0], settings)
+        sleeps = settings.fair and asleep.get(names[field], math.inf) <= due
         assert names[field] in shut or sleeps
-    in_line: dict[str, set[bytes]] = defaultdict(set)
-    for field, head in known.items():
+    assert known.keys() <= orders.keys()
+    left = set(lanes)
+    for field, row in known.items():
         line, prefix = _line_of_heads(names[field])
-        in_line[line].add(prefix + head[: size - _ORDER] + orders[field][:_ORDER] + names[field])
+        lined_up = [row[at : at + size] for at in range(0, len(row), size)]
+        marked = {prefix + head + b"\0" + names[field]: head for head in lined_up[:-1]}
+        marked[prefix + lined_up[-1] + b"\1" + names[field]] = lined_up[-1]
+        present = [member for member in marked if member in heads[line]]
+        heads[line].difference_update(present)
+        in_row = [marked[member][size - _ORDER :] for member in present]
+        assert present[-1:] == [*marked][-1:], "the last of a row is among the heads"
+        assert in_row == orders[field][: len(in_row)]
+        left.difference_update(_member(names[field], order) for order in in_row[:-1])
         if settings.fair:
-            _assert_turn(kept, queue, settings, names[field], unsorted(head[:8]))
-    for line in ("h", "g"):
-        assert set(kept.get(f"{line}:{queue}", ())) == in_line[line]
+            turn = unsorted(marked[present[0]][:_NUMBER])
+            _assert_turn(kept, queue, settings, names[field], turn)
+    assert not heads["h"]
+    assert not heads["g"]
+    assert left == set(kept.get(f"k:{queue}", ()))
 
 
-def _from_head_on(known: bytes, orders: bytes) -> bytes:
-    """Of the orders that are known of a lane those that have not left."""
-    parts = [known[at : at + _ORDER] for at in range(0, len(known), _ORDER)]
-    assert orders[:_ORDER] in parts
-    return b"".join(parts[parts.index(orders[:_ORDER]) :])
+def _member(name: bytes, order: bytes) -> bytes:
+    return len(name).to_bytes(4, "big") + name + order
+
+
+def _in_lanes(
+    lanes: set[bytes], settings: QueueSettings
+) -> tuple[dict[bytes, list[bytes]], dict[bytes, bytes]]:
+    """By lane and bucket the orders in it, and the name of its lane."""
+    orders: dict[bytes, list[bytes]] = defaultdict(list)
+    names = {}
+    for member in sorted(lanes):
+        length = 4 + int.from_bytes(member[:4], "big")
+        order = member[length:]
+        field = member[:length] + (b"" if settings.order is Order.TIME_RANK else order[:8])
+        orders[field].append(order)
+        names[field] = member[4:length]
+    return orders, names
 
 
 def _head_size(settings: QueueSettings) -> int:

@@ -17,7 +17,7 @@ from stoker.store.sqlite import SqliteStore
 from tests.engines import ENGINES_AND_LIBRARIES, VirtualClock
 from tests.model import postgres_books, redis_books, sqlite_books
 from tests.model.flocks import FlockLives
-from tests.model.keyed import EvenLives, KeyedLives
+from tests.model.keyed import CrowdedLives, EvenLives, KeyedLives
 from tests.model.lives import Lives, SeededChooser
 from tests.model.tenants import TenantLives
 
@@ -25,6 +25,7 @@ LIVES: dict[str, type[Lives]] = {
     "any": Lives,
     "keyed": KeyedLives,
     "even": EvenLives,
+    "crowded": CrowdedLives,
     "tenants": TenantLives,
     "flocks": FlockLives,
 }

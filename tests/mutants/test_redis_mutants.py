@@ -137,7 +137,7 @@ MUTANTS = {
     "shares are not lent": Mutant(
         "if #aside > 0 and taken.count < limit then", "if false then", SHARED
     ),
-    "nobody takes turns": Mutant("entry[TURN] + math.floor(", "entry[TURN] + 0 * math.floor("),
+    "nobody takes turns": Mutant("turn + turn_length(page, key, entry[WEIGHT])", "turn"),
     "turns are forgotten from claim to claim": Mutant(
         "call('ZADD', T .. ':p:' .. page.queue, 'GT', spread(reached, at, last))", ""
     ),
@@ -175,14 +175,12 @@ MUTANTS = {
     "by lanes, jobs without weight are overlooked": Mutant(
         "    and call('EXISTS', page.free_line) == 0\n", "", KEYED
     ),
-    "a lane's head is not looked up again": Mutant("if news == kept then", "if kept then"),
-    "who joins before those known to follow a head is overlooked": Mutant(
-        "if kept and moved > sub(kept, -22) then",
-        "if kept and moved > sub(kept, page.head_size - 21, page.head_size) then",
-        KEYED,
+    "a lane's row is not looked up again": Mutant(
+        "if not kept[i] or moved[i] <= sub(kept[i], -22) then", "if not kept[i] then"
     ),
-    "who has left is known to follow a head": Mutant(
-        "in_lane(lane, order))\n    lane_moved(page, lane, order)\n", "in_lane(lane, order))\n"
+    "who has left is still among the heads": Mutant(
+        "page.gone[member] = true\n    lane_moved(page, lane, order)\n",
+        "page.gone[member] = true\n",
     ),
     "a shut lane is never opened": Mutant(
         "page.opened[key] = true\n  end\n  if page.counts_keys", "end\n  if page.counts_keys"
@@ -190,7 +188,7 @@ MUTANTS = {
     "units of keys are not counted when they get a limit": Mutant(
         "if before.use ~= encode(", "if other_lanes and before.use ~= encode("
     ),
-    "turning the order forgets the heads": Mutant("    make_heads_anew(page, before)\n", ""),
+    "turning the order forgets the heads": Mutant("    make_heads_anew(page)\n", ""),
     "the rank is ignored": Mutant(
         "place .. number\n  return page.time_first and turned(order) or order",
         "place .. number\n  return turned(order)",
@@ -209,38 +207,41 @@ MUTANTS = {
 
 
 AMONG_KEYS = {
-    "a full key lets more in": Mutant("if limit and used + weight > limit and", "if false and"),
+    "a full key lets more in": Mutant("limit and used + weight > limit and", "false and"),
     "what is too heavy for a key never starts": Mutant(
         "used + weight > limit and used > 0 then", "used + weight > limit then"
     ),
-    "weights are ignored": Mutant("weight = weight_of(round.bodies[i])", "weight = WHOLE_WEIGHT"),
-    "who follows a head is passed over": Mutant(
-        "if least and is_before(least_turn, least, turn, tails[i]) then", "if false then"
+    "weights are ignored": Mutant("weight = weight_of(bodies[i])", "weight = WHOLE_WEIGHT"),
+    "who lines up before the next is passed over": Mutant(
+        "if round.least and is_overtaken(page, round.least, members[i]) then", "if false then"
     ),
-    "who follows a head and comes before all who are seen is passed over": Mutant(
-        "if follower and is_before(next_turn, follower,",
-        "if least and is_before(next_turn, follower,",
-    ),
-    "the foremost of those who follow is forgotten": Mutant(
-        "least_turn or last_turn, least or last_tail)", "last_turn, last_tail)"
+    "the foremost of those who line up is forgotten": Mutant(
+        "if not round.least or row[1] < round.least then", "if not round.least then"
     ),
     "nobody is walked to": Mutant("      return page.laned > 0\n", "      return false\n"),
     "nobody is looked at again": Mutant("    step = MOST_ARGUMENTS\n", "    break\n"),
     "jobs start before they are due": Mutant("'[' .. bucket .. NOW8 .. HIGH", "'[' .. HIGH"),
     "a lane that found no room is forgotten": Mutant(
-        "    shut_lane(page, round.names[i], round.bucket .. round.tails[i])\n", ""
+        "    shut_lane(page, sub(member, size + 2),", "    tostring(page,"
     ),
-    "what is due tomorrow has a turn today": Mutant("if tail > round.due then", "if false then"),
-    "nobody takes turns": Mutant("local next_turn = turn + length", "local next_turn = turn"),
+    "what is due tomorrow has a turn today": Mutant(
+        "elseif falls_asleep(page, name, orders[1]) then", "elseif false then"
+    ),
+    "nobody takes turns": Mutant(
+        "local turns_each = key and", "if true then return 0 end\nlocal turns_each ="
+    ),
     "all have turns of the same length": Mutant(
-        "local turns_each = page.rules.turns and page.rules.turns[name]", "local turns_each = nil"
+        "local turns_each = key and page.rules.turns and page.rules.turns[key]",
+        "local turns_each = nil",
     ),
     "what many jobs gave back together is forgotten": Mutant(
         "known[key], moved[key] = known[key] + units, true",
         "known[key], moved[key] = known[key] + math.max(units, 0), true",
     ),
     "jobs that end together open no lane": Mutant("page.opened[keys[i]] = true\n", "\n"),
-    "turns are not remembered": Mutant("    remember_turns(page, round.clock, round.moved)\n", ""),
+    "turns are not remembered": Mutant(
+        "    remember_turns(page, round.latest and", "    tostring(page, round.latest and"
+    ),
     "those as far as the clock are before all others": Mutant(
         "sub(other, 1, 8) > clock or sub(one, 9) < sub(other, 9)", "true"
     ),
@@ -252,25 +253,54 @@ AMONG_KEYS = {
         "(page.time_first or page.rank ~= MIXED)", "true"
     ),
     "use is not written": Mutant("use[name], page.moved.u[name] = used + weight, true", ""),
-    "those who follow are known with a gap": Mutant(
-        "number .. sub(kept, at)", "number .. sub(kept, at, at + 21) .. sub(kept, at + 44)"
-    ),
     "a lane whose job is due tomorrow never wakes": Mutant(
-        "    falls_asleep(page, name, order)\n  end\nend\n\n-- Who follows",
-        "  end\nend\n\n-- Who follows",
-    ),
-    "who has left is still taken for the head": Mutant(
-        "    note_all_gone(page, changes, name, kept)\n    before = false\n", ""
-    ),
-    "who follows a head that has moved up is the first that is known": Mutant(
-        "  return (last or #kept) + 1\n", "  return 23\n"
+        "  call('ZADD', T .. ':d:' .. page.queue, 'LT', whole(unsorted(due)), name)\n  return true",
+        "  return true",
     ),
     "a key whose lane is empty has no turn behind it": Mutant(
-        "round.cleared[#round.cleared + 1], round.moved[name] = round.fields[i], turn",
-        "round.cleared[#round.cleared + 1] = round.fields[i]",
+        "changes.cleared[#changes.cleared + 1], round.moved[name] = field, number",
+        "changes.cleared[#changes.cleared + 1] = field",
     ),
     "a key whose lane is shut has no turn behind it": Mutant(
-        "if number and number > page.clock then", "if false then"
+        "  if number > page.clock then\n    local reached", "  if false then\n    local reached"
+    ),
+}
+
+
+IN_CROWDS = {
+    "a row stands at one number": Mutant("sortable(number + (i - 1) * length)", "sortable(number)"),
+    "those of a row who step back are lost": Mutant(
+        "  call_many('ZADD', page.lane_line, back, 2)\n", ""
+    ),
+    "who left a row steps back with it": Mutant(
+        "if i < last and not page.gone[member] then", "if i < last then"
+    ),
+    "those of a row who found no room are lost": Mutant(
+        "  call_many('ZADD', page.lane_line, round.back, 2)\n", ""
+    ),
+    "whoever stands behind one that found no room may overtake it": Mutant(
+        "if round.shut[name] or limit and", "if limit and"
+    ),
+    "a row goes on as it was when a job of another weight was taken": Mutant(
+        "  return round.crooked\n", "  return false\n"
+    ),
+    "a row that does not count on is left as it is": Mutant(
+        "    settle_wholly(page, {round.crooked})\n", ""
+    ),
+    "who lined up stands behind as well": Mutant("    move_on(page, name, field, own, row)\n", ""),
+    "who comes sooner behind a light job is not called": Mutant(
+        "if walk.moved and walk.moved[entry[WHOSE]] < number_behind(page, entry) then",
+        "if false then",
+    ),
+    "who was called comes once more": Mutant(
+        "elseif (walk.called[entry[MEMBER]] or entry) ~= entry then", "elseif false then"
+    ),
+    "a row is not lined up anew after a walk": Mutant(
+        "    walk.crooked[#walk.crooked + 1] = entry[NAME]\n", ""
+    ),
+    "who joins among those of a row is overlooked": Mutant(
+        "moved[i] <= sub(kept[i], -22)",
+        "moved[i] <= sub(kept[i], page.head_size - 21, page.head_size)",
     ),
 }
 
@@ -280,7 +310,7 @@ IN_SCENES = {
         "    write_turns_of_heads(page, page.head_size)\n", ""
     ),
     "keys have no turn behind them when heads are made anew": Mutant(
-        "    write_turns_of_heads(page, before.head_size)\n", ""
+        "    write_turns_of_heads(page, size)\n", ""
     ),
 }
 
@@ -340,6 +370,14 @@ def test_lives_of_keys_kill_the_mutant_in_which(name: str) -> None:
         walk("redis", seed, STEPS, "keyed")
 
     assert_killed(AMONG_KEYS[name], lambda: walk_far(name, walk_from))
+
+
+@pytest.mark.parametrize("name", IN_CROWDS)
+def test_lives_of_crowds_kill_the_mutant_in_which(name: str) -> None:
+    def walk_from(seed: int) -> None:
+        walk("redis", seed, STEPS, "crowded")
+
+    assert_killed(IN_CROWDS[name], lambda: walk_far(name, walk_from))
 
 
 def test_the_scenes_come_out_alike_where_nothing_is_broken() -> None:

@@ -11,6 +11,7 @@ from stoker.store.redis.library import Library, library
 from tests.servers import valkey
 
 _BY_LANES = "return page.only_keys and"
+_ROW = "local ROW = 16"
 
 
 @contextmanager
@@ -30,6 +31,13 @@ def _changed(sound: str, other: str, name: str) -> Library:
 def walking() -> Iterator[None]:
     """Jobs are always chosen by walking, never by lanes."""
     with changed(_BY_LANES, "return false and", "walking"):
+        yield
+
+
+@contextmanager
+def in_short_rows() -> Iterator[None]:
+    """No more than three jobs of a lane line up at once, so that there are many rows."""
+    with changed(_ROW, "local ROW = 3", "short"):
         yield
 
 

@@ -19,10 +19,13 @@ _GROUND: Mapping[str, str] = {
     **dict.fromkeys(("base", "lives"), ""),
     "books": "NONE, MIXED, pages, obey, known_page, page_of, count, in_use, look_up_use, use, "
     "has_shut_lanes, burden, burden_key, burden_keys, in_use_within, close_books",
-    "lines": "",
-    "heads": "rating_of, due_of, served, line_of_heads, note_change, no_changes, rewrite_heads, "
-    "falls_asleep, head_for, orders_behind, kept_heads, behind_head, settle_wholly, shut_lane, "
-    "wake_lanes, settle_lanes, level_turns, lanes_of, remember_turns",
+    "lines": "turned, order_of, in_lane, lane_for, key_and_task, each_lane, limited_tasks, "
+    "bucket_of, lane_moved, party_of, write_turns, write_turns_of_heads, join, step_out, "
+    "close_ranks",
+    "heads": "rating_of, due_of, served, line_of_heads, LAST_MARK, no_changes, line_up, give_up, "
+    "rewrite_heads, row_length, turn_length, row_of, orders_behind, move_on, members_of, step_back",
+    "settling": "settle_wholly, shut_lane, wake_lanes, settle_lanes, level_turns, lanes_of, "
+    "remember_turns",
     "settings": "configure",
     "stands": "QUEUE, STATE, KEY, leave, enter",
     "commit": "commit, note_revision, seal_on, take_numbers",
@@ -30,8 +33,8 @@ _GROUND: Mapping[str, str] = {
     "rates": "flow_name, flow_of, free_at, flow_on, remember_flow",
     "gates": "KEY_FULL, TASK_FULL, SHARE_FULL, door_of, is_full, bars, lets_in, close_doors",
     "portions": "STEP, members_between, due_members, lines_in",
-    "walk": "note_taken, set_out, foremost, let_in_foremost, set_out_again, leave_lanes, "
-    "shut_lanes",
+    "walk": "note_taken, note_leaving, set_out, foremost, let_in_foremost, set_out_again, "
+    "leave_lanes, shut_lanes",
     "lanewise": "take_by_lanes",
     "claim": "serve, lease, note_leases, is_alive, told_lives",
     "standing": "leave_standing, start_at_once",

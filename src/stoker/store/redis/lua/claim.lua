@@ -52,7 +52,8 @@ local function take(line, order, taken)
   if line.walk then
     return let_in_foremost(line.walk, taken)
   end
-  note_taken(taken, line.page, order, line.page.line, order, false, false)
+  note_taken(taken, line.page, order, false, false)
+  note_leaving(taken, line.page.line, order)
   return true
 end
 

@@ -1,24 +1,30 @@
 -- Heads: the foremost jobs of the lanes, which are all that a claim looks at.
 --
---   T:h:<queue>  head lane           a sorted set: the foremost job of each lane and bucket
---   T:g:<queue>  task head lane      the same for lanes of tasks with a limit, task by task
---   T:o:<queue>  lane bucket -> head followers   a hash: what is known of a lane that has a head
---   T:z:<queue>  lanes               a set: those that are shut, since their key has no room
---   T:d:<queue>  lanes               a sorted set by the moment at which to look at them again
---   T:p:<queue>  parties             a sorted set by how far they have been served
+--   T:h:<queue>  head mark lane        a sorted set: the row of each lane and bucket, the foremost
+--   T:g:<queue>  task head mark lane   the same for lanes of tasks with a limit, task by task
+--   T:o:<queue>  lane bucket -> heads  a hash: each row as it was lined up
+--   T:z:<queue>  lanes                 a set: those that are shut, since their key has no room
+--   T:d:<queue>  lanes                 a sorted set by the moment at which to look at them again
+--   T:p:<queue>  parties               a sorted set by how far they have been served
 --
 -- A head is an order. In a fair queue the number of the key stands before it, as kernel.turns says,
 -- and, if jobs age, by what the queue sorts them; and only what is due is among the heads there,
 -- since it would be in the way of all claims. A party is = and a key, or nothing for the jobs without
--- one. Where each key has but one lane and bucket, and a head there, that has its number: T:p need
--- not have it.
+-- one. Where each key has but one lane and bucket, and a head there, the foremost of its heads has
+-- that number: T:p need not have it.
 --
--- Followers are the orders of those who come next in the lane and bucket, without a gap. A claim that
--- had to look them up wrote them down for those after it; how many there are says nothing. In a queue
--- that is not fair the head may also be one of the followers: those before it have left, and nothing
--- had to be written for that.
+-- A row is one job long until somebody claims from its lane: then those who come next line up, many
+-- at once, so that no claim has to move each of them by itself. The mark tells who is the last of a
+-- row. That one stands in T:k, too, before all who stand behind, so that a lane and bucket with jobs
+-- always has some there; the others of a row stand among the heads alone. Whoever takes the last
+-- lines up the next row. The others leave without a word in T:o.
+--
+-- In a fair queue a row counts on: each head has the number that its key will have if those before
+-- it are taken at their numbers and weigh one. If they are not the row is lined up anew.
 
-local AHEAD = 8 -- followers that are looked up at once
+local ROW = 16 -- heads that line up at once
+local AMID, LAST = '\0', '\1'
+LAST_MARK = byte(LAST)
 
 -- By what a queue sorts its jobs: the order, unless they age.
 function rating_of(page, order)
@@ -34,11 +40,11 @@ function due_of(page, order)
 end
 
 -- How far those with a key have been served, or (false) those without; 0 if nobody is further back.
--- kept: what is kept of one of their lanes, if that has a head.
-function served(page, key, kept)
+-- first: the foremost head of one of their lanes, if that has one.
+function served(page, key, first)
   local number = page.served[key]
   if not number then
-    number = kept and unsorted(sub(kept, 1, 8))
+    number = first and unsorted(sub(first, 1, 8))
       or tonumber(call('ZSCORE', T .. ':p:' .. page.queue, party_of(key)) or '0')
     page.served[key] = number
   end
@@ -53,8 +59,8 @@ function line_of_heads(page, task)
   return page.head_line, ''
 end
 
--- changes: who leaves the lines of heads and who enters them, by line, and what is kept of lanes from
--- now on; and how far keys have been served that have no head any more.
+-- changes: who leaves the lines of heads and who enters them, by line; rows from now on, and lanes
+-- that have none any more; and how far keys have been served that have no head any more.
 function no_changes()
   return {lines = {}, set = {}, cleared = {}, reached = {}}
 end
@@ -68,38 +74,30 @@ local function moves_in(changes, line)
   return moves
 end
 
--- A change of a lane and bucket: its head before and after, or false, and what is kept.
-function note_change(page, changes, name, field, before, head, kept)
-  local key, task = key_and_task(name)
-  local number = page.fair and before and not head and unsorted(sub(before, 1, 8))
-  if number and number > page.clock then
-    local reached, n = changes.reached, #changes.reached
-    reached[n + 1], reached[n + 2] = whole(number), party_of(key)
-  end
-  local line, prefix = line_of_heads(page, task)
-  if before ~= head then
-    local moves = moves_in(changes, line)
-    local gone, come, n = moves.gone, moves.come, #moves.come
-    gone[#gone + 1] = before and prefix .. before .. name or nil
-    if head then
-      come[n + 1], come[n + 2] = '0', prefix .. head .. name
-    end
-  end
-  if kept then
-    local set, n = changes.set, #changes.set
-    set[n + 1], set[n + 2] = field, kept
-  else
-    changes.cleared[#changes.cleared + 1] = field
-  end
-end
-
--- Any of those that are kept of a lane may be the head that leaves.
-local function note_all_gone(page, changes, name, kept)
+-- These heads are the row of a lane and bucket from now on.
+function line_up(page, changes, name, field, row)
   local _, task = key_and_task(name)
   local line, prefix = line_of_heads(page, task)
-  local gone = moves_in(changes, line).gone
-  for _, order in ipairs(split(kept, 22)) do
-    gone[#gone + 1] = prefix .. order .. name
+  local come, set, last = moves_in(changes, line).come, changes.set, #row
+  local n, m = #come, #set
+  for i = 1, last do
+    come[n + 1], come[n + 2] = '0', prefix .. row[i] .. (i < last and AMID or LAST) .. name
+    n = n + 2
+  end
+  set[m + 1], set[m + 2] = field, last > 1 and concat(row) or row[1]
+end
+
+-- A lane and bucket has no head any more. first: the foremost it had, if that is known.
+function give_up(page, changes, name, field, first)
+  changes.cleared[#changes.cleared + 1] = field
+  if not page.fair then
+    return
+  end
+  local key = key_and_task(name)
+  local number = page.served[key or false] or first and unsorted(sub(first, 1, 8)) or 0
+  if number > page.clock then
+    local reached, n = changes.reached, #changes.reached
+    reached[n + 1], reached[n + 2] = whole(number), party_of(key)
   end
 end
 
@@ -108,13 +106,13 @@ function rewrite_heads(page, changes)
     call_many('ZREM', line, moves.gone, 1)
     call_many('ZADD', line, moves.come, 2)
   end
-  call_many('HSET', T .. ':o:' .. page.queue, changes.set, 2)
   call_many('HDEL', T .. ':o:' .. page.queue, changes.cleared, 1)
+  call_many('HSET', T .. ':o:' .. page.queue, changes.set, 2)
   write_turns(page, changes.reached)
 end
 
 -- In a fair queue a lane sleeps until its foremost job is due. Does it?
-function falls_asleep(page, name, order)
+local function falls_asleep(page, name, order)
   local due = due_of(page, order)
   if due <= NOW8 then
     return false
@@ -123,269 +121,99 @@ function falls_asleep(page, name, order)
   return true
 end
 
--- What is to stand in the line of heads for a job; false if its lane is to sleep until it is due.
-function head_for(page, name, order, kept)
-  if not page.fair then
-    return order
-  elseif falls_asleep(page, name, order) then
-    return false
+-- -- rows -----------------------------------------------------------------------------------
+
+-- How many may line up at once. Where lanes are shut they would have to step back again and again;
+-- and where a key has several rows each would move the numbers of the others.
+function row_length(page)
+  if has_shut_lanes(page) or page.fair and (page.rank == MIXED or #page.tasks > 0) then
+    return 1
   end
-  local key = key_and_task(name)
-  local rating = page.ageing and rating_of(page, order) or ''
-  return sortable(served(page, key or false, kept)) .. rating .. order
+  return ROW
 end
 
-local function first_in(page, field)
-  local first = call('ZRANGEBYLEX', page.lane_line, '[' .. field, '[' .. field .. HIGH,
-    'LIMIT', 0, 1)[1]
-  return first and sub(first, 5 + unpack_struct('>I4', first))
+-- How far a key gets by a job of this weight.
+function turn_length(page, key, weight)
+  local turns_each = key and page.rules.turns and page.rules.turns[key]
+  return turns_each and math.floor(weight * WHOLE_WEIGHT / turns_each) or weight
 end
 
--- The orders of those who come next in a lane and bucket behind a member of its line, due or not, one
--- behind the other.
-function orders_behind(page, name, member, field)
-  local orders, lane = {}, 4 + #name
-  local found = call('ZRANGEBYLEX', page.lane_line, '(' .. member, '[' .. field .. HIGH,
-    'LIMIT', 0, AHEAD)
-  for i = 1, #found do
-    orders[i] = sub(found[i], lane + 1)
-  end
-  return concat(orders)
-end
-
--- What is kept of these lanes and buckets: head and followers, or false.
-function kept_heads(page, fields)
-  local found = {}
-  for at = 1, #fields, MOST_ARGUMENTS do
-    local last = math.min(at + MOST_ARGUMENTS - 1, #fields)
-    local heads = call('HMGET', T .. ':o:' .. page.queue, spread(fields, at, last))
-    for i = 1, #heads do
-      found[at + i - 1] = heads[i]
-    end
-  end
-  return found
-end
-
--- Where those begin in what is kept of a lane who follow its head, of whose order this is the end.
-function behind_head(page, kept, tail)
-  if page.fair then
-    return page.head_size + 1
-  end
-  local first, last = string.find(kept, tail, 1, true)
-  while last and last % 22 > 0 do -- the end of one order and the beginning of the next
-    first, last = string.find(kept, tail, first + 1, true)
-  end
-  return (last or #kept) + 1
-end
-
--- The head of a lane and bucket is this job from now on, or nobody's. kept: what is known so far.
-local function change_head(page, changes, name, field, kept, order, followers)
-  local head = order and head_for(page, name, order, kept)
-  local news = head and head .. followers
-  if news == kept then
-    return
-  end
-  local before = kept and sub(kept, 1, page.head_size)
-  if kept and not page.fair then
-    note_all_gone(page, changes, name, kept)
-    before = false
-  end
-  note_change(page, changes, name, field, before, head, news)
-end
-
--- Who is foremost in a lane and bucket that somebody joined or left; nil: who was it before, and all
--- that is known of those behind is still so, since nobody moved but behind them.
-local function foremost_now(page, field, kept, moved)
-  if kept and moved > sub(kept, -22) then
+-- The row of a lane in which these come next; nil if there is none, or it sleeps until they are
+-- due. number: that of the key, in a fair queue. As long as it is not ahead of the queue's clock
+-- nobody knows when it will be the turn of those behind the first.
+function row_of(page, name, orders, number)
+  if not page.fair or not orders[1] then
+    return orders[1] and orders
+  elseif falls_asleep(page, name, orders[1]) then
     return nil
   end
-  return first_in(page, field) or false
+  local row, key = {}, key_and_task(name)
+  local length = turn_length(page, key, WHOLE_WEIGHT)
+  for i = 1, number > page.clock and #orders or 1 do
+    local order = orders[i]
+    local rating = page.ageing and rating_of(page, order) or ''
+    row[i] = sortable(number + (i - 1) * length) .. rating .. order
+  end
+  return row
 end
 
--- Calls act(bucket, order of the foremost) for each bucket of a lane, from the given one on.
-local function each_bucket(page, name, first, act)
-  local lane = in_lane(name, '')
-  local from = '[' .. lane .. first
-  while true do
-    local found = call('ZRANGEBYLEX', page.lane_line, from, '[' .. lane .. HIGH,
-      'LIMIT', 0, 1)[1]
-    if not found then
-      return
-    end
-    local order = sub(found, #lane + 1)
-    local bucket = bucket_of(page, order)
-    act(bucket, order)
-    if page.time_first or page.rank ~= MIXED then
-      return
-    end
-    from = '(' .. lane .. bucket .. HIGH
+-- The orders of those who come next behind a member of a lane's line, as many as are wanted or
+-- fewer. In a fair queue they are due, or there is but one.
+function orders_behind(page, name, member, field, wanted)
+  local from, to, first = '(' .. member, '[' .. field .. HIGH, 5 + #name
+  local due = page.fair and '[' .. field .. NOW8 .. HIGH or to
+  local orders = call('ZRANGEBYLEX', page.lane_line, from, due, 'LIMIT', 0, wanted)
+  if page.fair and #orders == 0 then
+    orders = call('ZRANGEBYLEX', page.lane_line, from, to, 'LIMIT', 0, 1)
   end
+  for i = 1, #orders do
+    orders[i] = sub(orders[i], first)
+  end
+  return orders
 end
 
--- All buckets of these lanes, in which nobody has moved.
-function settle_wholly(page, lanes)
-  local names, fields, orders, changes = {}, {}, {}, no_changes()
-  for _, name in ipairs(lanes) do
-    each_bucket(page, name, '', function(bucket, order)
-      local n = #names + 1
-      names[n], fields[n], orders[n] = name, in_lane(name, bucket), order
-    end)
-  end
-  local kept = kept_heads(page, fields)
-  for i, order in ipairs(orders) do
-    local followers = kept[i] and sub(kept[i], behind_head(page, kept[i], order)) or ''
-    change_head(page, changes, names[i], fields[i], kept[i], order, followers)
-  end
-  rewrite_heads(page, changes)
+-- The last of a row was taken, and this row lines up behind it, or nobody: all up to the new last
+-- one are gone from the lane's line.
+function move_on(page, name, field, former, row)
+  local order = row and sub(row[#row], -22)
+  call('ZREMRANGEBYLEX', page.lane_line, '[' .. former,
+    order and '(' .. in_lane(name, order) or '[' .. field .. HIGH)
 end
 
--- Opens those of these lanes that are shut.
-local function open_lanes(page, names)
-  local line, shut = T .. ':z:' .. page.queue, {}
-  for at = 1, #names, MOST_ARGUMENTS do
-    local last = math.min(at + MOST_ARGUMENTS - 1, #names)
-    for i, is_shut in ipairs(call('SMISMEMBER', line, spread(names, at, last))) do
-      shut[#shut + 1] = is_shut == 1 and names[at + i - 1] or nil
-    end
+-- What a row is in the line of heads: what stands before it there, its members, and the heads.
+function members_of(page, name, row)
+  local _, task = key_and_task(name)
+  local _, prefix = line_of_heads(page, task)
+  local heads, members = split(row, page.head_size), {}
+  for i = 1, #heads do
+    members[i] = prefix .. heads[i] .. (i < #heads and AMID or LAST) .. name
   end
-  if #shut == 0 then
-    return
-  end
-  call_many('SREM', line, shut, 1)
-  if page.dozes then
-    call_many('ZREM', T .. ':d:' .. page.queue, shut, 1)
-  end
-  settle_wholly(page, shut)
+  return prefix, members, heads
 end
 
--- Those behind a job that did not fit must not overtake it; those before it may still come. If only
--- time stands against it, it is asked again then.
-function shut_lane(page, name, order, opens_at)
-  call('SADD', T .. ':z:' .. page.queue, name)
-  page.shuts = true
-  local rating, changes = rating_of(page, order), no_changes()
-  each_bucket(page, name, page.ageing and '' or bucket_of(page, order), function(bucket, foremost)
-    local field = in_lane(name, bucket)
-    local kept = call('HGET', T .. ':o:' .. page.queue, field)
-    if kept and rating_of(page, foremost) >= rating then
-      local head = page.fair and sub(kept, 1, page.head_size) or foremost
-      note_change(page, changes, name, field, head, false, false)
-    end
-  end)
-  rewrite_heads(page, changes)
-  if opens_at then
-    call('ZADD', T .. ':d:' .. page.queue, 'LT', whole(opens_at), name)
+-- Those of a row who are still among the heads step back into the lane's line, but for those who
+-- left the lane meanwhile. Returns the foremost of them.
+function step_back(page, changes, name, row)
+  local _, task = key_and_task(name)
+  local line = line_of_heads(page, task)
+  local _, members, heads = members_of(page, name, row)
+  local last = #heads
+  if last == 1 then
+    local gone = moves_in(changes, line).gone
+    gone[#gone + 1] = members[1]
+    return heads[1]
   end
-end
-
--- Lanes whose moment has come.
-function wake_lanes(page)
-  local line = T .. ':d:' .. page.queue
-  local names = call('ZRANGEBYSCORE', line, '-inf', moment())
-  if #names > 0 then
-    call_many('ZREM', line, names, 1)
-    call_many('SREM', T .. ':z:' .. page.queue, names, 1)
-    settle_wholly(page, names)
-  end
-end
-
-local function settle_moved(page)
-  local names, fields, moved, changes = {}, {}, {}, no_changes()
-  for name, buckets in pairs(page.lanes) do
-    for bucket, order in pairs(buckets) do
-      local n = #names + 1
-      names[n], fields[n], moved[n] = name, in_lane(name, bucket), order
+  local scores, back, first = call('ZMSCORE', line, spread(members)), {}, nil
+  for i = 1, last do
+    local member = in_lane(name, sub(heads[i], -22))
+    if scores[i] then
+      first = first or heads[i]
+      if i < last and not page.gone[member] then
+        back[#back + 1], back[#back + 2] = '0', member
+      end
     end
   end
-  local kept = kept_heads(page, fields)
-  for i, name in ipairs(names) do
-    local order = foremost_now(page, fields[i], kept[i], moved[i])
-    if order ~= nil then
-      change_head(page, changes, name, fields[i], kept[i], order, '')
-    end
-  end
-  rewrite_heads(page, changes)
-end
-
--- Opens what an event may have made room for.
-local function open_some(page)
-  local names = {}
-  local function note(name)
-    names[#names + 1] = name
-  end
-  for key in pairs(page.opened) do
-    each_lane(page, key, note)
-  end
-  for name in pairs(page.roused) do
-    note(name)
-  end
-  if #names > 0 then
-    open_lanes(page, names)
-  end
-  page.opened, page.roused = {}, {}
-end
-
--- Looks up the heads of lanes that moved, and opens some.
-function settle_lanes()
-  for _, page in pairs(pages) do
-    if next(page.lanes) then
-      settle_moved(page)
-      page.lanes = {}
-    end
-    if next(page.opened) or next(page.roused) then
-      open_some(page)
-    end
-  end
-end
-
--- -- turns ----------------------------------------------------------------------------------
-
--- Whoever is not further than the clock of the queue is as far as all others of that kind: only the
--- queue's order counts among them. Those who are just as far as the clock may stay where they are.
-local function level_heads(page, task)
-  local line, prefix = line_of_heads(page, task)
-  local members = call('ZRANGEBYLEX', line, '[' .. prefix .. sortable(1),
-    '(' .. prefix .. sortable(page.clock))
-  local changes = no_changes()
-  for _, member in ipairs(members) do
-    local last = #prefix + page.head_size
-    local head, name = sub(member, #prefix + 1, last), sub(member, last + 1)
-    local field, level = in_lane(name, bucket_of(page, sub(head, -22))), sortable(0) .. sub(head, 9)
-    note_change(page, changes, name, field, head, level, level)
-  end
-  rewrite_heads(page, changes)
-end
-
-function level_turns(page)
-  level_heads(page)
-  for _, task in ipairs(page.tasks) do
-    level_heads(page, task)
-  end
-end
-
--- All lanes of those who have had their turns, as far as there may be more than one of each.
-function lanes_of(page, moved)
-  local lanes = {}
-  if page.rank == MIXED or #page.tasks > 0 then
-    for key in pairs(moved) do
-      each_lane(page, key, function(name)
-        lanes[#lanes + 1] = name
-      end)
-    end
-  end
-  return lanes
-end
-
--- Some have had their turns: they will stand further back, with all they have in line.
-function remember_turns(page, clock, moved)
-  local reached, n = {}, 0
-  for key, number in pairs(moved) do
-    reached[n + 1], reached[n + 2], n = whole(number), party_of(key), n + 2
-    page.served[key] = number
-  end
-  write_turns(page, reached)
-  if clock ~= page.clock then
-    page.clock, page.changed = clock, true
-    call('ZREMRANGEBYSCORE', T .. ':p:' .. page.queue, '-inf', whole(clock))
-  end
+  call_many('ZREM', line, members, 1)
+  call_many('ZADD', page.lane_line, back, 2)
+  return first
 end

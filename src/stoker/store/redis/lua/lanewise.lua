@@ -1,20 +1,18 @@
 -- Choosing by lanes: a shorter way where nothing decides but keys with limits, turns, or both.
 --
--- The foremost heads are taken in their order, many at once, as long as nobody who follows one of
--- them comes before the next. Then their lanes have moved up, and the heads are looked at again. Where
--- that yields little, or there is more to heed, jobs are chosen by walking (walk.lua), which is the
--- authority: both ways choose the same.
+-- The foremost heads are taken in their order, many at once, as long as nobody who lines up
+-- meanwhile comes before the next. Then the heads are looked at again. Where that yields little, or
+-- there is more to heed, jobs are chosen by walking (walk.lua), which is the authority: both ways
+-- choose the same.
 --
--- A round is what is known of some heads and what becomes of them: lists in which each head has its
--- place (members, names, tails, fields, numbers, kept, bodies), and lists of what is to be written,
--- with how far they are filled: asking a list for its length takes time. A tail is an order without
--- the bucket, which is the same for all: every piece of text that is not made saves more than that.
+-- A round is what is known of some heads (members, numbers, bodies, and names where keys are
+-- counted) and what becomes of them: the changes in the line of heads, the foremost of those who line
+-- up (least), the head that was taken last (latest), who leaves the lane's line (left), who goes back
+-- there (back), keys whose lane is empty and how far they got (moved), those whose lane found no room
+-- (full, by name shut), and one whose row has to be lined up anew (crooked). Every piece of text that
+-- is not made saves more than anything else.
 
 local ENOUGH = 10 -- heads that a round must be worth: less costs more than walking
-
--- Lanes come up again and again: the fields of those with short names are made once for many calls.
-local SHORT, MOST_KNOWN = 64, 4096
-local known, known_bucket, known_count = {}, '', 0
 
 -- May jobs of this queue be chosen so? All of them must stand in lanes of one bucket each.
 local function goes_by_lanes(page)
@@ -61,154 +59,135 @@ local function foremost_heads(page, bucket, wanted)
   return call('ZRANGEBYLEX', page.head_line, '-', to, 'LIMIT', 0, wanted), true
 end
 
-local function fields_of(names, bucket)
-  if known_bucket ~= bucket or known_count > MOST_KNOWN then
-    known, known_bucket, known_count = {}, bucket, 0
-  end
-  local fields = {}
-  for i = 1, #names do
-    local name = names[i]
-    local field = known[name]
-    if not field then
-      field = in_lane(name, bucket)
-      if #name <= SHORT then
-        known[name], known_count = field, known_count + 1
-      end
-    end
-    fields[i] = field
-  end
-  return fields
-end
-
 local function new_round(page, wanted)
-  local bucket, size, names, tails, numbers
-    = page.time_first and '' or page.rank, page.head_size, {}, {}, {}
+  local bucket, size, numbers, names = page.time_first and '' or page.rank, page.head_size, {}, {}
   local members, gapless = foremost_heads(page, bucket, wanted)
-  local first = size - 21 + #bucket
   for i = 1, #members do
-    local member = members[i]
-    names[i], tails[i] = sub(member, size + 1), sub(member, first, size)
-    numbers[i] = sub(member, size - 5, size)
+    numbers[i] = sub(members[i], size - 5, size)
   end
-  local fields = fields_of(names, bucket)
   if page.counts_keys then
+    for i = 1, #members do
+      names[i] = sub(members[i], size + 2)
+    end
     look_up_use(page, 'u', names)
   end
+  page.served = {}
   local read = is_sorted(numbers) and fetch or fetch_scattered
   return {
-    members = members, gapless = gapless, names = names, tails = tails, fields = fields,
-    numbers = numbers, kept = kept_heads(page, fields), bodies = read('j', numbers),
-    come = {}, filled = 0, set = {}, known = 0, cleared = {}, left = {}, taken = 0, full = {},
-    moved = {}, clock = page.clock, bucket = bucket, due = NOW8 .. HIGH,
+    members = members, gapless = gapless, numbers = numbers, names = names,
+    bodies = read('j', numbers), bucket = bucket, changes = no_changes(), taken = 0, left = {},
+    back = {}, moved = {}, shut = {}, full = {},
   }
 end
 
 -- -- taking ---------------------------------------------------------------------------------
 
--- Has a head's key room? Then it has less from now on.
-local function enters(page, name, weight)
+-- The lane and bucket of a head, and what its job is there.
+local function place_in_lane(page, round, i)
+  local member, size = round.members[i], page.head_size
+  local name = sub(member, size + 2)
+  local field = in_lane(name, round.bucket)
+  return name, field, field .. sub(member, size - 21 + #round.bucket, size)
+end
+
+-- Has a head's key room? Then it has less from now on. Whoever found none holds back those behind.
+local function enters(page, round, name, weight)
   local limit, use = page.keys[name] or page.key_capacity, page.in_use.u
   local used = use[name]
-  if limit and used + weight > limit and used > 0 then
+  if round.shut[name] or limit and used + weight > limit and used > 0 then
     return false
   end
   use[name], page.moved.u[name] = used + weight, true
   return true
 end
 
--- The turn of a head: nobody is further back than the clock. Where none are taken all are the same.
-local function turn_of(page, round, i)
-  local turn = page.fair and unsorted(sub(round.members[i], 1, 8)) or 0
-  return turn > round.clock and turn or round.clock
+local function turn_of(page, member)
+  local number = unsorted(sub(member, 1, 8))
+  return number > page.clock and number or page.clock
 end
 
--- A key has had a turn; returns the next one.
-local function take_turn(page, round, name, turn, weight)
-  local turns_each = page.rules.turns and page.rules.turns[name]
-  local length = turns_each and math.floor(weight * WHOLE_WEIGHT / turns_each) or weight
-  local next_turn = turn + length
-  round.clock, page.served[name] = turn, next_turn
-  return next_turn
-end
-
--- Nobody is foremost in a lane now whose head was taken, or somebody who sleeps.
-local function leave_empty(page, round, i, order, turn)
-  local name = round.names[i]
-  round.cleared[#round.cleared + 1], round.moved[name] = round.fields[i], turn
-  if order then
-    falls_asleep(page, name, order)
+local function refuse(page, round, i)
+  local member, name, _, own = round.members[i], place_in_lane(page, round, i)
+  if byte(member, page.head_size + 1) ~= LAST_MARK then
+    round.back[#round.back + 1], round.back[#round.back + 2] = '0', own
+  end
+  if not round.shut[name] then
+    round.shut[name], round.full[#round.full + 1] = true, i
+    page.served[name] = page.fair and unsorted(sub(member, 1, 8)) or nil
   end
 end
 
--- Who follows a head that is taken is foremost in its lane; returns its tail, unless it sleeps.
-local function move_up(page, round, i, member, turn)
-  local name, bucket, kept = round.names[i], round.bucket, round.kept[i]
-  local at, news = behind_head(page, kept, round.tails[i]), nil
-  if at > #kept then
-    news = orders_behind(page, name, member, round.fields[i])
-    if news == '' then
-      return leave_empty(page, round, i, nil, turn)
+-- The last of a row was taken: those behind line up. number: what their key has then.
+local function next_row(page, round, i, weight, number)
+  local name, field, own = place_in_lane(page, round, i)
+  local wanted = page.fair and weight ~= WHOLE_WEIGHT and 1 or row_length(page)
+  local orders = orders_behind(page, name, own, field, wanted)
+  local row, changes = row_of(page, name, orders, number), round.changes
+  if not row then
+    changes.cleared[#changes.cleared + 1], round.moved[name] = field, number
+  else
+    line_up(page, changes, name, field, row)
+    if not round.least or row[1] < round.least then
+      round.least = row[1]
     end
-    kept, at = news, 1
   end
-  local tail, number = sub(kept, at + #bucket, at + 21), ''
-  if page.fair then
-    if tail > round.due then
-      return leave_empty(page, round, i, bucket .. tail, turn)
-    end
-    number = sortable(turn)
-    news = number .. sub(kept, at)
+  if row and #row > 1 then
+    move_on(page, name, field, own, row)
+  else
+    round.left[#round.left + 1] = own
   end
-  local come, n = round.come, round.filled
-  come[n + 1], come[n + 2], round.filled = '0', number .. bucket .. tail .. name, n + 2
-  if news then
-    local set, m = round.set, round.known
-    set[m + 1], set[m + 2], round.known = round.fields[i], news, m + 2
-  end
-  return tail
 end
 
--- Takes a head out of its lane; returns what it was there.
-local function note_taken(page, round, i, taken)
-  local n, left, member = taken.count + 1, round.taken + 1, round.fields[i] .. round.tails[i]
+-- Takes a head; returns whether those after it have to be looked at again.
+local function take_head(page, round, i, weight, taken)
+  local n, member, next_turn = taken.count + 1, round.members[i], nil
+  local is_last = byte(member, page.head_size + 1) == LAST_MARK
   taken.numbers[n], taken.pages[n], taken.tasks[n] = round.numbers[i], page, false
   taken.bodies[n], taken.count = round.bodies[i], n
-  round.left[left], round.taken = member, left
-  return member
+  round.taken, round.latest = round.taken + 1, member
+  if page.fair and (is_last or weight ~= WHOLE_WEIGHT) then
+    local name = sub(member, page.head_size + 2)
+    next_turn = turn_of(page, member) + turn_length(page, name, weight)
+    if not is_last then
+      round.crooked, page.served[name] = name, next_turn
+    end
+  end
+  if is_last then
+    next_row(page, round, i, weight, next_turn)
+  end
+  return round.crooked
 end
 
-local function is_before(turn, tail, other_turn, other_tail)
-  return turn < other_turn or (turn == other_turn and tail < other_tail)
+-- Is the foremost of those who lined up in this round before a head?
+local function is_overtaken(page, least, member)
+  if page.fair and sub(member, 1, 8) < sortable(page.clock) then
+    member = sortable(page.clock) .. sub(member, 9)
+  end
+  return least < member
 end
 
 -- Takes the heads of a round until somebody else would come first; returns how many were passed.
 local function take_heads(page, round, taken)
-  local last, tails = #round.members, round.tails
-  local last_turn, last_tail = turn_of(page, round, last), tails[last]
-  local least_turn, least = nil, nil -- the foremost of those who follow, if that is among the heads
-  for i = 1, last do
-    local turn, name = turn_of(page, round, i), round.names[i]
-    if least and is_before(least_turn, least, turn, tails[i]) then
+  local members, bodies, names, counts = round.members, round.bodies, round.names, page.counts_keys
+  for i = 1, #members do
+    if round.least and is_overtaken(page, round.least, members[i]) then
       return i - 1
     end
-    local weight = weight_of(round.bodies[i])
-    if page.counts_keys and not enters(page, name, weight) then
-      round.full[#round.full + 1] = i
+    local weight = weight_of(bodies[i])
+    if counts and not enters(page, round, names[i], weight) then
+      refuse(page, round, i)
     else
-      local member = note_taken(page, round, i, taken)
-      local next_turn = page.fair and take_turn(page, round, name, turn, weight) or turn
-      local follower = move_up(page, round, i, member, next_turn)
-      if follower and is_before(next_turn, follower, least_turn or last_turn, least or last_tail) then
-        least_turn, least = next_turn, follower
+      if take_head(page, round, i, weight, taken) then
+        return i
       end
     end
   end
-  return last
+  return #members
 end
 
 -- -- writing --------------------------------------------------------------------------------
 
--- All that were passed leave the line of heads: those that were taken, and those that found no room.
+-- All that were passed leave the line of heads: who was taken, and who found no room.
 local function remove_heads(page, round, passed)
   local line, members = page.head_line, round.members
   if round.gapless then
@@ -220,16 +199,19 @@ end
 
 local function write_round(page, round, passed)
   remove_heads(page, round, passed)
-  call_many('ZADD', page.head_line, round.come, 2)
-  call_many('HSET', T .. ':o:' .. page.queue, round.set, 2)
-  call_many('HDEL', T .. ':o:' .. page.queue, round.cleared, 1)
   call_many('ZREM', page.lane_line, round.left, 1)
+  call_many('ZADD', page.lane_line, round.back, 2)
+  rewrite_heads(page, round.changes)
   page.laned, page.changed = page.laned - round.taken, true
   if page.fair then
-    remember_turns(page, round.clock, round.moved)
+    remember_turns(page, round.latest and turn_of(page, round.latest) or page.clock, round.moved)
+  end
+  if round.crooked then
+    settle_wholly(page, {round.crooked})
   end
   for _, i in ipairs(round.full) do
-    shut_lane(page, round.names[i], round.bucket .. round.tails[i])
+    local member, size = round.members[i], page.head_size
+    shut_lane(page, sub(member, size + 2), sub(member, size - 21, size))
   end
 end
 

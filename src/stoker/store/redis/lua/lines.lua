@@ -7,7 +7,7 @@
 --   T:r:<queue>  order          jobs without a lane
 --   T:f:<queue>  order          jobs of weight 0, which neither count nor wait
 --   T:k:<queue>  lane order     jobs of tasks with a limit, and jobs with a key if anything is said
---                               about keys, lane by lane
+--                               about keys, lane by lane; some stand among the heads (heads.lua)
 --
 -- The name of a lane is a key; or, for jobs of a task with a limit, a byte that begins no text (128,
 -- or 129 if they have no key), the length of the task's name in three bytes, it, and the key. A lane
@@ -16,17 +16,17 @@
 
 local FREE = 0 -- the lane of jobs of weight 0
 
-local function turned(order)
+function turned(order)
   return sub(order, 9, 16) .. sub(order, 1, 8) .. sub(order, 17)
 end
 
-local function order_of(page, place, number)
+function order_of(page, place, number)
   local order = place .. number
   return page.time_first and turned(order) or order
 end
 
 -- What stands in a line for somebody in a lane, or before all of its bucket.
-local function in_lane(name, order)
+function in_lane(name, order)
   local length = lengths[#name]
   if not length then
     length = pack('>I4', #name)
@@ -36,7 +36,7 @@ local function in_lane(name, order)
 end
 
 -- The lane of a job of weight 0 (FREE), or with a key or none, and of a task, if that has a limit.
-local function lane_for(page, lane, task)
+function lane_for(page, lane, task)
   if lane == FREE then
     return FREE
   end
@@ -48,7 +48,7 @@ local function lane_for(page, lane, task)
 end
 
 -- The key and the limited task of a lane's jobs, as far as they have them.
-local function key_and_task(name)
+function key_and_task(name)
   local kind = byte(name) or 0
   if kind < 128 or kind > 129 then
     return name, nil
@@ -58,7 +58,7 @@ local function key_and_task(name)
 end
 
 -- Calls act(name) for each lane that a key can have; nil: for jobs without a key.
-local function each_lane(page, key, act)
+function each_lane(page, key, act)
   if key then
     act(key)
   end
@@ -68,7 +68,7 @@ local function each_lane(page, key, act)
 end
 
 -- The tasks of these jobs, false for those without a limit; nil if no task of the queue has one.
-local function limited_tasks(page, numbers)
+function limited_tasks(page, numbers)
   if #page.tasks == 0 then
     return nil
   end
@@ -80,12 +80,12 @@ local function limited_tasks(page, numbers)
   return tasks
 end
 
-local function bucket_of(page, order)
+function bucket_of(page, order)
   return page.time_first and '' or sub(order, 1, 8)
 end
 
 -- Somebody steps into a lane or out of it. Of those who do so in a bucket the foremost is noted.
-local function lane_moved(page, name, order)
+function lane_moved(page, name, order)
   local buckets, bucket = page.lanes[name] or {}, bucket_of(page, order)
   local noted, key = buckets[bucket], key_and_task(name)
   if not noted or order < noted then
@@ -97,26 +97,28 @@ local function lane_moved(page, name, order)
   end
 end
 
-local function party_of(key)
+function party_of(key)
   return key and '=' .. key or ''
 end
 
 -- What parties have got to is written down. Nobody ever falls back.
-local function write_turns(page, reached)
+function write_turns(page, reached)
   for at = 1, #reached, MOST_ARGUMENTS do
     local last = math.min(at + MOST_ARGUMENTS - 1, #reached)
     call('ZADD', T .. ':p:' .. page.queue, 'GT', spread(reached, at, last))
   end
 end
 
--- Where each key has but one head, only that may tell how far the key has been served. From now on
--- it has to be known without. head_size: of the heads as they are.
-local function write_turns_of_heads(page, head_size)
-  local reached, n = {}, 0
-  local from = '(' .. sortable(page.clock) .. HIGH
-  for _, member in ipairs(call('ZRANGEBYLEX', page.head_line, from, '+')) do
-    local number, key = unsorted(sub(member, 1, 8)), sub(member, head_size + 1)
-    reached[n + 1], reached[n + 2], n = whole(number), party_of(key), n + 2
+-- Where each key has but one row, only the foremost of that may tell how far the key has been served.
+-- From now on it has to be known without. head_size: of the heads as they are.
+function write_turns_of_heads(page, head_size)
+  local reached, n, known = {}, 0, {}
+  for _, member in ipairs(call('ZRANGE', page.head_line, 0, -1)) do
+    local number, key = unsorted(sub(member, 1, 8)), sub(member, head_size + 2)
+    if not known[key] and number > page.clock then
+      reached[n + 1], reached[n + 2], n = whole(number), party_of(key), n + 2
+    end
+    known[key] = true
   end
   write_turns(page, reached)
 end
@@ -130,7 +132,7 @@ local function note_rank(page, rank)
   page.rank = is_mixed and MIXED or rank
 end
 
-local function join(page, number, place, lane)
+function join(page, number, place, lane)
   local order = order_of(page, place, number)
   if not lane then
     local joins, n = page.joins, #page.joins
@@ -141,14 +143,14 @@ local function join(page, number, place, lane)
   if lane == FREE then
     call('ZADD', page.free_line, 0, order)
   else
-    local joins, n = page.lane_joins, #page.lane_joins
-    joins[n + 1], joins[n + 2] = '0', in_lane(lane, order)
+    local joins, n, member = page.lane_joins, #page.lane_joins, in_lane(lane, order)
+    joins[n + 1], joins[n + 2], page.gone[member] = '0', member, nil
     note_rank(page, sub(place, 1, 8))
     lane_moved(page, lane, order)
   end
 end
 
-local function step_out(page, order, lane)
+function step_out(page, order, lane)
   if not lane then
     call('ZREM', page.line, order)
     return
@@ -157,13 +159,15 @@ local function step_out(page, order, lane)
   if lane == FREE then
     call('ZREM', page.free_line, order)
   else
-    call('ZREM', page.lane_line, in_lane(lane, order))
+    local member = in_lane(lane, order)
+    call('ZREM', page.lane_line, member)
+    page.gone[member] = true
     lane_moved(page, lane, order)
   end
 end
 
 -- Jobs that joined are put in line together: a hundred at once cost half of one by one.
-local function close_ranks()
+function close_ranks()
   for _, page in pairs(pages) do
     if #page.joins > 0 then
       call_many('ZADD', page.line, page.joins, 2)

@@ -60,14 +60,30 @@ local function change_lanes(page)
   page.laned = page.laned + #laned / 2
 end
 
-local function make_heads_anew(page, before)
-  local queue = page.queue
+-- All heads step back into their lanes' line, and no lane is shut or asleep any more. before: what
+-- was said of the queue when they lined up.
+local function dissolve_heads(page, before)
+  local queue, size, returned = page.queue, before.head_size, {}
   if before.fair then
-    write_turns_of_heads(page, before.head_size)
+    write_turns_of_heads(page, size)
   end
-  call('DEL', T .. ':h:' .. queue, T .. ':g:' .. queue, T .. ':o:' .. queue, T .. ':z:' .. queue,
+  local function step_back(member, skip)
+    local order, name = sub(member, skip + size - 21, skip + size), sub(member, skip + size + 2)
+    returned[#returned + 1], returned[#returned + 2] = '0', in_lane(name, order)
+  end
+  for _, member in ipairs(call('ZRANGE', page.head_line, 0, -1)) do
+    step_back(member, 0)
+  end
+  for _, member in ipairs(call('ZRANGE', T .. ':g:' .. queue, 0, -1)) do
+    step_back(member, lane_length(member))
+  end
+  call_many('ZADD', page.lane_line, returned, 2)
+  call('DEL', page.head_line, T .. ':g:' .. queue, T .. ':o:' .. queue, T .. ':z:' .. queue,
     T .. ':d:' .. queue)
-  for _, member in ipairs(call('ZRANGE', T .. ':k:' .. queue, 0, -1)) do
+end
+
+local function make_heads_anew(page)
+  for _, member in ipairs(call('ZRANGE', page.lane_line, 0, -1)) do
     local length = lane_length(member)
     lane_moved(page, sub(member, 5, length), sub(member, length + 1))
   end
@@ -142,12 +158,18 @@ function configure(settings)
   local before = {
     lanes = encode({page.tasks, page.by_key and 1}), time_first = page.time_first,
     use = encode({page.tasks, page.counts_keys and 1}),
-    fair = page.fair, ageing = page.ageing, head_size = page.head_size, within = page.within,
+    rules = encode({page.ageing, page.rules.turns}), fair = page.fair, head_size = page.head_size,
+    within = page.within,
   }
   write_settings(page, settings)
   go_within(page, before.within)
   local other_order = before.time_first ~= page.time_first
   local other_lanes = before.lanes ~= encode({page.tasks, page.by_key and 1})
+  local other_heads = other_order or other_lanes or before.fair ~= page.fair
+    or page.fair and before.rules ~= encode({page.ageing, page.rules.turns})
+  if other_heads then
+    dissolve_heads(page, before)
+  end
   if other_order then
     turn(page)
   end
@@ -157,9 +179,8 @@ function configure(settings)
   if before.use ~= encode({page.tasks, page.counts_keys and 1}) then
     count_use(page)
   end
-  if other_lanes or other_order or before.fair ~= page.fair
-    or (page.fair and before.ageing ~= page.ageing) then
-    make_heads_anew(page, before)
+  if other_heads then
+    make_heads_anew(page)
   else
     for _, name in ipairs(call('SMEMBERS', T .. ':z:' .. page.queue)) do
       page.roused[name] = true

@@ -8,13 +8,15 @@
 -- An entry stands for the foremost job from its source, and then for the next one: what it is sorted
 -- by, the job's order, its weight and body once they are asked for, the source, and the line behind
 -- it unless that is its lane; in a fair queue the turn, and how far its key had been served. The
--- entry of a lane also has its name, key and task or false, the field of its head and that head as it
--- was, orders of those known to follow, the place at which the next of them begins, and whether
--- anybody has left. There are many, so they are lists.
+-- entry of a head also has its lane's name, key and task or false; what it is in the line of heads,
+-- as long as it is there; and whether it is the last of its row. Once that has been taken the entry
+-- goes on with those behind: the field of its lane and bucket, what the last one was in the lane's
+-- line, the orders of those who come next, and the place of the next of them. There are many, so they
+-- are lists.
 
 local READY, FREE_LINE, HEADS, HEAD = 1, 2, 3, 4 -- one among the heads, and one that has left them
 local ORDER, WEIGHT, BODY, SOURCE, LINE, TURN, SERVED = 2, 3, 4, 5, 6, 7, 8
-local NAME, WHOSE, TASK, FIELD, FORMER, FRONT, AT, LEFT = 9, 10, 11, 12, 13, 14, 15, 16
+local NAME, WHOSE, TASK, MEMBER, IS_LAST, FIELD, FORMER, NEXT, AT = 9, 10, 11, 12, 13, 14, 15, 16, 17
 local BEFORE_ALL = rep('\0', 8)
 
 -- -- lines ----------------------------------------------------------------------------------
@@ -34,16 +36,16 @@ local function lines_of_heads(walk, task)
   return lines_in(page, name, prefix, walk.need, walk.note_heads)
 end
 
--- Who comes next in an entry's lane and bucket, due or not; false: nobody.
+-- Who comes next in an entry's lane and bucket behind the last of a row, due or not; false: nobody.
 local function next_in_lane(page, entry)
-  if entry[AT] > #entry[FRONT] then
-    local name = entry[NAME]
-    entry[FRONT] = orders_behind(page, name, in_lane(name, entry[ORDER]), entry[FIELD])
-    entry[AT] = 1
+  local behind, at = entry[NEXT], entry[AT] + 1
+  if at > #behind then
+    local member = in_lane(entry[NAME], entry[ORDER])
+    behind = orders_behind(page, entry[NAME], member, entry[FIELD], row_length(page))
+    entry[NEXT], at = behind, 1
   end
-  local at = entry[AT]
-  entry[AT] = at + 22
-  return at <= #entry[FRONT] and sub(entry[FRONT], at, at + 21)
+  entry[AT] = at
+  return behind[at] or false
 end
 
 -- -- what is known of those to come ---------------------------------------------------------
@@ -56,47 +58,42 @@ local function note_numbers(walk, found)
   end
 end
 
--- The entry of a lane, by its member in a line of heads, where that begins after the given place.
+-- The entry of a head, by its member in a line of heads: the head begins after the given place.
 local function head_entry(page, member, skip)
   local last = skip + page.head_size
-  local order, name = sub(member, last - 21, last), sub(member, last + 1)
+  local name = sub(member, last + 2)
   local key, task = key_and_task(name)
   return {
-    false, order, false, false, HEADS, false, false,
+    false, sub(member, last - 21, last), false, false, HEADS, false, false,
     page.fair and unsorted(sub(member, skip + 1, skip + 8)),
-    name, key or false, task or false, in_lane(name, bucket_of(page, order)),
-    page.fair and sub(member, skip + 1, last) or order, '', 1, false,
+    name, key or false, task or false, member, byte(member, last + 1) == LAST_MARK,
+    false, false, NONE, 0,
   }
 end
 
--- The entries of these heads, with what is kept of their lanes and their keys.
+-- The entries of these heads, with what their jobs weigh and their keys have in use.
 local function note_heads(walk, found, skip)
-  local page, keys, fields, numbers, entries = walk.page, {}, {}, {}, {}
+  local page, keys, numbers, entries = walk.page, {}, {}, {}
   for i = 1, #found do
     local entry = head_entry(page, found[i], skip)
-    entries[i], keys[i], fields[i] = entry, entry[WHOSE], entry[FIELD]
-    numbers[i] = sub(entry[ORDER], 17)
+    entries[i], keys[i], numbers[i] = entry, entry[WHOSE], sub(entry[ORDER], 17)
   end
   if page.counts_keys then
     look_up_use(page, 'u', keys)
   end
-  local kept, read = kept_heads(page, fields), is_sorted(numbers) and fetch or fetch_scattered
-  local bodies = read('j', numbers)
-  for i = 1, #found do
-    local entry, body = entries[i], bodies[i]
-    entry[BODY], entry[FRONT] = body, kept[i]
-    entry[AT] = behind_head(page, kept[i], entry[ORDER])
-    entry[WEIGHT] = byte(body) == 0 and WHOLE_WEIGHT
+  local read = is_sorted(numbers) and fetch or fetch_scattered
+  for i, body in ipairs(read('j', numbers)) do
+    entries[i][BODY], entries[i][WEIGHT] = body, byte(body) == 0 and WHOLE_WEIGHT
   end
   return entries
 end
 
--- Reads an entry's body with all others noted, and with those known to follow in its lane.
+-- Reads an entry's body with all others noted, and with those that come next in its lane.
 local function read_bodies(walk, entry, number)
   local numbers = walk.upcoming
   numbers[#numbers + 1], walk.upcoming = number, {}
-  for at = entry[AT] or 1, entry[SOURCE] == HEAD and #entry[FRONT] or 0, 22 do
-    numbers[#numbers + 1] = sub(entry[FRONT], at + 16, at + 21)
+  for at = (entry[AT] or 0) + 1, #(entry[NEXT] or NONE) do
+    numbers[#numbers + 1] = sub(entry[NEXT][at], 17)
   end
   if not is_sorted(numbers) then
     table.sort(numbers)
@@ -160,7 +157,7 @@ local function go_on_in_line(walk, entry)
 end
 
 local function line_entry(walk, source, line)
-  return {false, false, false, false, source, line, false, walk.nobodys, false, false, false}
+  return {false, false, false, false, source, line, false, walk.nobodys, false, false, false, false}
 end
 
 local function next_head(walk, line)
@@ -170,21 +167,49 @@ local function next_head(walk, line)
       return
     end
     entry[LINE] = line
-    if walk.moved and walk.moved[entry[WHOSE]] then
+    if walk.moved and (walk.moved[entry[WHOSE]] or entry[SERVED]) ~= entry[SERVED] then
       entry[SOURCE] = HEAD -- its place among the heads is no longer its own
     end
     add(walk, entry)
   until entry[SOURCE] == HEADS
 end
 
-local function go_on_in_lane(walk, entry)
-  if not entry[LEFT] then
-    entry[LEFT] = true
-    walk.left[#walk.left + 1] = entry
+-- The number of the next in the row of a head.
+local function number_behind(page, entry)
+  return entry[SERVED] + turn_length(page, entry[WHOSE], WHOLE_WEIGHT)
+end
+
+-- A light job was taken: the next of its row comes sooner than where it stands among the heads.
+local function call_next(walk, entry)
+  local page, name, order = walk.page, entry[NAME], entry[ORDER]
+  local row = call('HGET', T .. ':o:' .. page.queue, in_lane(name, bucket_of(page, order)))
+  local prefix, members = members_of(page, name, row)
+  for i = 1, #members - 1 do
+    if string.find(members[i], order, #prefix + page.head_size - 21, true) then
+      local follower = head_entry(page, members[i + 1], #prefix)
+      follower[SOURCE], walk.called[members[i + 1]] = HEAD, follower
+      add(walk, follower)
+      return
+    end
   end
-  entry[ORDER], entry[SOURCE] = next_in_lane(walk.page, entry), HEAD
+end
+
+-- A job of a lane was taken: those behind follow if it was the last of its row, or followed itself.
+local function go_on_in_lane(walk, entry)
+  local page = walk.page
+  if entry[IS_LAST] then
+    entry[FIELD] = in_lane(entry[NAME], bucket_of(page, entry[ORDER]))
+    entry[FORMER], entry[IS_LAST] = in_lane(entry[NAME], entry[ORDER]), false
+    walk.left[#walk.left + 1] = entry
+  elseif not entry[FIELD] then
+    if walk.moved and walk.moved[entry[WHOSE]] < number_behind(page, entry) then
+      call_next(walk, entry)
+    end
+    return
+  end
+  entry[ORDER], entry[SOURCE] = next_in_lane(page, entry), HEAD
   entry[WEIGHT], entry[BODY] = false, false
-  if entry[ORDER] and due_of(walk.page, entry[ORDER]) <= NOW8 then
+  if entry[ORDER] and due_of(page, entry[ORDER]) <= NOW8 then
     add(walk, entry)
   end
 end
@@ -193,28 +218,36 @@ end
 
 -- taken: how many, and of each its number, its queue's page, its limited task or false, and its body
 -- as far as it was read; and who leaves which line.
-function note_taken(taken, page, order, line, member, task, body)
-  local n, leaving = taken.count + 1, taken.leaving[line]
+function note_taken(taken, page, order, task, body)
+  local n = taken.count + 1
+  taken.numbers[n], taken.pages[n], taken.tasks[n], taken.bodies[n] = sub(order, 17), page, task, body
+  taken.count, page.changed = n, true
+end
+
+function note_leaving(taken, line, member)
+  local leaving = taken.leaving[line]
   if not leaving then
-    leaving, page.changed = {}, true
+    leaving = {}
     taken.leaving[line] = leaving
   end
   leaving[#leaving + 1] = member
-  taken.numbers[n], taken.pages[n], taken.tasks[n], taken.bodies[n] = sub(order, 17), page, task, body
-  taken.count = n
 end
 
 local function note_started(walk, entry, taken)
-  local page, order, line, member = walk.page, entry[ORDER], walk.page.line, entry[ORDER]
-  if entry[SOURCE] ~= READY then
-    page.laned = page.laned - 1
-    line = page.free_line
-  end
-  if entry[NAME] then
-    line, member = page.lane_line, in_lane(entry[NAME], order)
-  end
-  note_taken(taken, page, order, line, member, entry[TASK], entry[BODY])
+  local page, source, order = walk.page, entry[SOURCE], entry[ORDER]
+  note_taken(taken, page, order, entry[TASK], entry[BODY])
   walk.need.wanted = walk.need.wanted - 1
+  if source == READY then
+    note_leaving(taken, page.line, order)
+    return
+  end
+  page.laned = page.laned - 1
+  if source == FREE_LINE then
+    note_leaving(taken, page.free_line, order)
+  elseif entry[MEMBER] then
+    note_leaving(taken, line_of_heads(page, entry[TASK]), entry[MEMBER])
+    entry[MEMBER] = false
+  end
 end
 
 -- -- walking --------------------------------------------------------------------------------
@@ -222,7 +255,7 @@ end
 local function new_walk(page, door, need)
   local walk = {
     page = page, door = door, need = need, fronts = {}, lanes = {}, aside = {}, full = {},
-    is_full = {}, left = {}, upcoming = {}, bodies = {},
+    is_full = {}, left = {}, crooked = {}, called = {}, upcoming = {}, bodies = {},
   }
   function walk.note_heads(found, skip)
     return note_heads(walk, found, skip)
@@ -278,6 +311,14 @@ local function put_back(walk)
   add(walk, entry)
 end
 
+-- The foremost one was called before its place among the heads was reached.
+local function pass_by(walk)
+  local entry = pop(walk.first)
+  if entry[SOURCE] == HEADS then
+    next_head(walk, entry[LINE])
+  end
+end
+
 -- Who waits for no room goes on, whatever is full.
 local function only_free(heap)
   local free = {}
@@ -327,6 +368,8 @@ function foremost(walk)
     local entry = walk.first[1]
     if not entry then
       return nil
+    elseif (walk.called[entry[MEMBER]] or entry) ~= entry then
+      pass_by(walk)
     elseif entry[TURN] and turn_of(walk, entry) ~= entry[TURN] then
       put_back(walk)
     else
@@ -343,10 +386,11 @@ function foremost(walk)
 end
 
 local function take_turn(walk, entry)
-  local turns = entry[WHOSE] and walk.page.rules.turns
-  local turns_each = turns and turns[entry[WHOSE]] or WHOLE_WEIGHT
-  walk.clock = entry[TURN]
-  walk.moved[entry[WHOSE]] = entry[TURN] + math.floor(entry[WEIGHT] * WHOLE_WEIGHT / turns_each)
+  local page, key, turn = walk.page, entry[WHOSE], entry[TURN]
+  walk.clock, walk.moved[key] = turn, turn + turn_length(page, key, entry[WEIGHT])
+  if entry[MEMBER] and not entry[IS_LAST] and walk.moved[key] ~= number_behind(page, entry) then
+    walk.crooked[#walk.crooked + 1] = entry[NAME]
+  end
 end
 
 -- May the foremost one start? Then it is noted. It leaves the line, whatever the answer.
@@ -373,16 +417,19 @@ function set_out_again(walk)
   walk.aside = {}
 end
 
--- Those are foremost now who came next.
+-- Of the lanes of which the last of a row was taken those line up who come next.
 local function move_up(walk)
   local page, changes = walk.page, no_changes()
   for _, entry in ipairs(walk.left) do
-    local order, name, kept = entry[ORDER], entry[NAME], false
-    local head = order and head_for(page, name, order)
-    if head then
-      kept = head == order and sub(entry[FRONT], entry[AT] - 22) or head .. sub(entry[FRONT], entry[AT])
+    local name, field, key = entry[NAME], entry[FIELD], entry[WHOSE]
+    local orders = {spread(entry[NEXT], entry[AT])}
+    local row = row_of(page, name, orders, page.fair and served(page, key))
+    if row then
+      line_up(page, changes, name, field, row)
+    else
+      give_up(page, changes, name, field)
     end
-    note_change(page, changes, name, entry[FIELD], entry[FORMER], head, kept)
+    move_on(page, name, field, entry[FORMER], row or orders[1] and {orders[1]})
   end
   rewrite_heads(page, changes)
 end
@@ -395,7 +442,11 @@ function leave_lanes(walk)
   end
   move_up(walk)
   if moved then
-    settle_wholly(page, lanes_of(page, moved))
+    local lanes = lanes_of(page, moved)
+    for _, name in ipairs(walk.crooked) do
+      lanes[#lanes + 1] = name
+    end
+    settle_wholly(page, lanes)
   end
 end
 
