@@ -6,12 +6,14 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
 from stoker import Desk, Job
 from stoker.kernel.outcome import Finished, Released
 from stoker.store.memory import MemoryStore
+from stoker.worker import hold as hold_module
 from stoker.worker.context import Context
 from stoker.worker.crews import Assignment
 from stoker.worker.doormen import Doorman, Lobby
@@ -110,3 +112,47 @@ def test_a_place_that_is_freed_while_a_doorman_looks_is_kept_for_it() -> None:
     assert lobby.keep_places(doorman) == 0
     ended.join()
     assert lobby.kept == 1
+
+
+def test_a_hold_knows_for_how_long_nothing_was_in_hand(
+    assignments: list[Assignment], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(hold_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    hold, (one, other, *_) = Hold(), assignments
+    now[0] += 1
+    assert hold.idled() == 1
+    now[0] += 2
+    hold.load([one, other])
+    now[0] += 4
+    hold.settle(one, Finished())
+    now[0] += 8
+    assert hold.idled() == 2
+    hold.settle(other, Finished())
+    now[0] += 16
+    assert hold.idled() == 16
+    now[0] += 32
+    hold.load([one])
+    now[0] += 64
+    assert hold.idled() == 32
+
+
+def test_there_is_no_idle_time_while_somebody_comes_aboard_as_the_last_one_leaves(
+    assignments: list[Assignment], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold, (one, other, third, *_) = Hold(), assignments
+    hold.load([one])
+    now, meanwhile = [100.0], [other]
+
+    def monotonic() -> float:
+        if meanwhile:
+            hold.load([meanwhile.pop()])
+        return now[0]
+
+    monkeypatch.setattr(hold_module, "time", SimpleNamespace(monotonic=monotonic))
+    hold.settle(one, Finished())
+    assert hold.in_hand == {other}
+    hold.idled()
+    now[0] += 1
+    hold.load([third])
+    assert hold.idled() == 0

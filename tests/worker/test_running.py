@@ -324,6 +324,19 @@ def test_a_worker_that_was_fast_takes_no_more_than_it_can_run_after_a_rest(
     assert pace.ahead() == 0
 
 
+def test_a_worker_whose_runners_had_nothing_to_do_was_not_slow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(pace_of_worker, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    pace = pace_of_worker.Pace()
+    now[0] += 0.02
+    pace.count(10, idle=0.01)
+    assert 45 <= pace.ahead() <= 50
+    now[0] += 5
+    assert pace.ahead(idle=5) == 0
+
+
 def test_runners_are_threads_of_the_worker_and_leave_with_it(app: Stoker, hire: Hire) -> None:
     task = app.task(lambda: threading.current_thread().name)
     app.desk.store.bell.listen().close()  # an engine may keep a thread of its own from here on

@@ -128,7 +128,7 @@ def test_an_async_handler_that_will_not_end_does_not_hold_up_the_end(
 def test_jobs_that_have_not_begun_are_given_back_at_once(
     app: Stoker, hire: Hire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Pace, "ahead", lambda self: 5)
+    monkeypatch.setattr(Pace, "ahead", lambda self, idle: 5)
     monkeypatch.setattr(ferry, "AHEAD_SECONDS", LIMIT)
     gate = Gate()
     task = app.task(gate.pass_through)

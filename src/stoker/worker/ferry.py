@@ -270,7 +270,8 @@ class Ferry:
             self._hand_out(granted)
         with self._lock:
             self.finished += len(cargo)
-            self._pace.count(len(cargo) - sum([type(word[1]) is Released for word in cargo]))
+            done = len(cargo) - sum([type(word[1]) is Released for word in cargo])
+            self._pace.count(done, self._hold.idled())
         self.lobby.wake({job.queue for job, _ in cargo})
         return _Brought(bool(granted), full=bool(room) and len(granted) == room)
 
@@ -290,7 +291,7 @@ class Ferry:
     def _room(self, kept: int) -> int:
         if not self.accepting or self._stopping:
             return 0
-        wanted = self._concurrency + self._pace.ahead()
+        wanted = self._concurrency + self._pace.ahead(self._hold.idled())
         # Where two go each may ask for half, lest there is nothing left for the other.
         share = wanted if self._tender is None else max(self._concurrency, wanted // 2)
         left = wanted - len(self.in_hand) - self._awaited - kept

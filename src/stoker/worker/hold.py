@@ -7,6 +7,7 @@ hand it from one to the next, job by job.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Sequence
 
@@ -33,9 +34,13 @@ class Hold:
         self.outbox: deque[Word] = deque()
         self._unsettled: set[Assignment] = set()
         """Those of which no word has come."""
+        self._empty_since = time.monotonic()
+        """When nothing was left in hand last. What there is in hand now makes it void."""
+        self._idle = 0.0
 
     def load(self, assignments: Sequence[Assignment]) -> None:
         """These are on board now."""
+        self._note_idle()
         self.in_hand.update(assignments)
         self._unsettled.update(assignments)
 
@@ -47,7 +52,21 @@ class Hold:
             return False
         self.outbox.append((assignment.context.job, outcome))
         self.in_hand.remove(assignment)
+        if not self.in_hand:
+            self._empty_since = time.monotonic()
         return True
+
+    def idled(self) -> float:
+        """For how long nothing was in hand, since this was asked last."""
+        self._note_idle()
+        idle, self._idle = self._idle, 0.0
+        return idle
+
+    def _note_idle(self) -> None:
+        if not self.in_hand:
+            now = time.monotonic()
+            self._idle += now - self._empty_since
+            self._empty_since = now
 
     def leases(self) -> set[Lease]:
         """All that is on board. In this order: whoever leaves the one is in the other before."""
