@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from stoker.desk import Desk
-from stoker.kernel.job import WHOLE_WEIGHT, Job
+from stoker.kernel import control
+from stoker.kernel.job import WHOLE_WEIGHT, Job, State
 from stoker.kernel.queue import Order, QueueSettings
 from stoker.kernel.rate import parse_rate
 from stoker.store import Filter
@@ -243,6 +244,16 @@ def turns_before_the_order_was_another(desk: Desk, clock: VirtualClock) -> list[
     return [*given, take(desk, 12)]
 
 
+def one_who_gets_another_rank_after_its_turn(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(fair=True))
+    put(desk, 2, key="a", rank=1)
+    given = [take(desk, 1)]
+    (queued,) = desk.store.find(Filter(states=(State.QUEUED,)))
+    desk.store.transact([control.edit(queued, {"rank": 0})])
+    put(desk, 1, key="b")
+    return [*given, take(desk, 1)]
+
+
 def keys_whose_jobs_came_by_turns(desk: Desk, clock: VirtualClock) -> list[list[int]]:
     desk.control.configure("q", QueueSettings(key_capacity=9))
     for key in ("a", "b", "a", "b"):
@@ -379,6 +390,7 @@ SCENES: tuple[Scene, ...] = (
     turns_of_a_key_with_jobs_of_two_ranks,
     turns_before_somebody_came_with_another_rank,
     turns_before_the_order_was_another,
+    one_who_gets_another_rank_after_its_turn,
     keys_whose_jobs_came_by_turns,
     a_key_with_most_of_the_jobs,
     a_key_with_jobs_of_two_ranks,

@@ -58,7 +58,7 @@ MUTANTS = {
     "a late worker's report is accepted": Mutant(
         "life and sub(life, 1, GUARD_END) == guard", "life and true"
     ),
-    "only the revision is compared": Mutant("local GUARD_END = 12", "local GUARD_END = 4"),
+    "only the revision is compared": Mutant("GUARD_END = 12", "GUARD_END = 4"),
     "a sign of life needs no lease": Mutant(
         "if not touch.life or sub(touch.life, 5, 12) ~= touch[2] then", "if not touch.life then"
     ),
@@ -250,7 +250,7 @@ AMONG_KEYS = {
     ),
     "heads between others are lost": Mutant("if round.gapless then", "if true then"),
     "jobs of several ranks are chosen by the first": Mutant(
-        "(page.time_first or page.rank ~= MIXED)", "true"
+        "and not has_buckets(page)\n    and call", "and call"
     ),
     "use is not written": Mutant("use[name], page.moved.u[name] = used + weight, true", ""),
     "a lane whose job is due tomorrow never wakes": Mutant(
@@ -308,6 +308,9 @@ IN_CROWDS = {
 IN_SCENES = {
     "keys that get a second head have no turn behind them": Mutant(
         "    write_turns_of_heads(page, page.head_size)\n", ""
+    ),
+    "who gets another rank has no turn behind it": Mutant(
+        "if is_other and page.fair", "if is_other and page.laned > 1 and page.fair"
     ),
     "keys have no turn behind them when heads are made anew": Mutant(
         "    write_turns_of_heads(page, size)\n", ""

@@ -55,6 +55,9 @@ MUTANTS = {
     "a job that is due is overtaken on PostgreSQL": Mutant(
         *POSTGRES, "wish.jobs)) > 0", "wish.jobs)) > 1"
     ),
+    "whoever claims anew hears nothing of what was started for it on PostgreSQL": Mutant(
+        *POSTGRES, "WHERE served IS NOT NULL", "WHERE false", "postgres/test_standing.py"
+    ),
     "a lease ends with the time limit alone on PostgreSQL": Mutant(
         *PLACING, "least(now + time_limit, now + wish.visibility)", "now + time_limit"
     ),

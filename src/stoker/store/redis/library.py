@@ -16,12 +16,14 @@ from typing import NamedTuple
 # In this order, since each builds upon those before it. Lua knows only so many names at a time:
 # what some parts say is their own, but for the names that are given here.
 _GROUND: Mapping[str, str] = {
-    **dict.fromkeys(("base", "lives"), ""),
+    "base": "",
+    "lives": "GUARD_END, WAITS_FOR_CHILDREN, NOBODY, NEVER, BORN, WAITING, lives_of, started, "
+    "touched, told, state_of, hexadecimal, shown",
     "books": "NONE, MIXED, pages, obey, known_page, page_of, count, in_use, look_up_use, use, "
     "has_shut_lanes, burden, burden_key, burden_keys, in_use_within, close_books",
     "lines": "turned, order_of, in_lane, lane_for, key_and_task, each_lane, limited_tasks, "
-    "bucket_of, lane_moved, party_of, write_turns, write_turns_of_heads, join, step_out, "
-    "close_ranks",
+    "bucket_of, lane_moved, party_of, write_turns, write_turns_of_heads, has_buckets, "
+    "join, step_out, close_ranks",
     "heads": "rating_of, due_of, served, line_of_heads, LAST_MARK, no_changes, line_up, give_up, "
     "rewrite_heads, row_length, turn_length, row_of, orders_behind, move_on, members_of, step_back",
     "settling": "settle_wholly, shut_lane, wake_lanes, settle_lanes, level_turns, lanes_of, "

@@ -1,5 +1,13 @@
 -- Claims that stand: they are left by idle workers, and served by whoever brings a job.
 
+-- Whoever left this claim hears that it was served, on a channel that nobody knows who may not read
+-- here; about: what the job is about, NULL if that has to be looked up.
+CREATE OR REPLACE FUNCTION stoker.tell_of_start(wish stoker.standing, about text) RETURNS void
+LANGUAGE sql VOLATILE AS $$
+    SELECT pg_notify(wish.channel, json_build_array(wish.session, wish.token, wish.visibility,
+        wish.job, wish.started_at, about)::text)
+$$;
+
 -- Stand in wait for a job of these queues, unless the lease has got one; with the marks from which on
 -- the queues are to be searched. Whatever the session left before is over.
 CREATE OR REPLACE FUNCTION stoker.stand(
@@ -26,9 +34,12 @@ BEGIN
     END IF;
 END $$;
 
+-- A claim that was served, and whose holder has not been told yet, leaves `announce` nobody to tell:
+-- the holder is told here that a job is its own, but not what it is about.
 CREATE OR REPLACE FUNCTION stoker.stand_no_more(holder bigint) RETURNS void
 LANGUAGE sql VOLATILE AS $$
-    DELETE FROM stoker.standing WHERE session = holder
+    WITH gone AS (DELETE FROM stoker.standing WHERE session = holder RETURNING *)
+    SELECT stoker.tell_of_start(gone, NULL) FROM gone WHERE served IS NOT NULL
 $$;
 
 -- Whoever stands in wait for a job of a queue without limits, the last to come first, unless somebody
@@ -63,8 +74,7 @@ BEGIN
     RETURN wish;
 END $$;
 
--- Tell of a new job: the one for whom it was started, with what it is about, on a channel that nobody
--- knows who may not read here; or else all who listen.
+-- Tell of a new job: the one for whom it was started, or else all who listen.
 CREATE OR REPLACE FUNCTION stoker.announce(
     everybody text, ring text, line text, mark bigint, about text
 ) RETURNS void
@@ -79,7 +89,6 @@ BEGIN
     IF wish.session IS NULL THEN
         PERFORM pg_notify(everybody, ring);
     ELSE
-        PERFORM pg_notify(wish.channel, json_build_array(wish.session, wish.token, wish.visibility,
-            wish.job, wish.started_at, about)::text);
+        PERFORM stoker.tell_of_start(wish, about);
     END IF;
 END $$;

@@ -123,10 +123,11 @@ end
 
 -- -- rows -----------------------------------------------------------------------------------
 
--- How many may line up at once. Where lanes are shut they would have to step back again and again;
--- and where a key has several rows each would move the numbers of the others.
+-- How many may line up at once. Where lanes are shut they would have to step back again and again,
+-- and so in turns of which one was heavy or light in this claim; and where a key has several rows
+-- each would move the numbers of the others.
 function row_length(page)
-  if has_shut_lanes(page) or page.fair and (page.rank == MIXED or #page.tasks > 0) then
+  if has_shut_lanes(page) or page.fair and (page.uneven or has_buckets(page) or #page.tasks > 0) then
     return 1
   end
   return ROW

@@ -16,7 +16,7 @@ local ENOUGH = 10 -- heads that a round must be worth: less costs more than walk
 
 -- May jobs of this queue be chosen so? All of them must stand in lanes of one bucket each.
 local function goes_by_lanes(page)
-  return page.only_keys and page.laned == page[0] and (page.time_first or page.rank ~= MIXED)
+  return page.only_keys and page.laned == page[0] and not has_buckets(page)
     and call('EXISTS', page.free_line) == 0
 end
 
@@ -118,9 +118,9 @@ local function refuse(page, round, i)
 end
 
 -- The last of a row was taken: those behind line up. number: what their key has then.
-local function next_row(page, round, i, weight, number)
+local function next_row(page, round, i, number)
   local name, field, own = place_in_lane(page, round, i)
-  local wanted = page.fair and weight ~= WHOLE_WEIGHT and 1 or row_length(page)
+  local wanted = row_length(page)
   local orders = orders_behind(page, name, own, field, wanted)
   local row, changes = row_of(page, name, orders, number), round.changes
   if not row then
@@ -145,6 +145,7 @@ local function take_head(page, round, i, weight, taken)
   taken.numbers[n], taken.pages[n], taken.tasks[n] = round.numbers[i], page, false
   taken.bodies[n], taken.count = round.bodies[i], n
   round.taken, round.latest = round.taken + 1, member
+  page.uneven = page.uneven or weight ~= WHOLE_WEIGHT
   if page.fair and (is_last or weight ~= WHOLE_WEIGHT) then
     local name = sub(member, page.head_size + 2)
     next_turn = turn_of(page, member) + turn_length(page, name, weight)
@@ -153,7 +154,7 @@ local function take_head(page, round, i, weight, taken)
     end
   end
   if is_last then
-    next_row(page, round, i, weight, next_turn)
+    next_row(page, round, i, next_turn)
   end
   return round.crooked
 end

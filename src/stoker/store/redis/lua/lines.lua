@@ -123,13 +123,19 @@ function write_turns_of_heads(page, head_size)
   write_turns(page, reached)
 end
 
--- Where all lanes have but one bucket nobody needs to look for others.
+-- May a lane have more than one bucket?
+function has_buckets(page)
+  return page.rank == MIXED and not page.time_first
+end
+
+-- Where all lanes have but one bucket nobody needs to look for others. When another rank comes, keys
+-- may get a second head, or the only one that had any may have left in this very step.
 local function note_rank(page, rank)
-  local is_mixed = page.laned > 1 and page.rank ~= rank
-  if is_mixed and page.rank ~= MIXED and page.fair then
+  local is_other = page.rank ~= rank
+  if is_other and page.fair and page.rank and page.rank ~= MIXED then
     write_turns_of_heads(page, page.head_size)
   end
-  page.rank = is_mixed and MIXED or rank
+  page.rank = is_other and page.laned > 1 and MIXED or rank
 end
 
 function join(page, number, place, lane)

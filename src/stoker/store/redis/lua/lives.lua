@@ -8,18 +8,19 @@
 -- The family are the numbers of open, finished, failed and cancelled children. A fact that is not
 -- there is 255 eight times (token, session) or 128 and seven zeros (moments).
 
-local GUARD_END = 12
-local WAITS_FOR_CHILDREN = 2 -- of the flags
-local NOBODY = rep('\255', 8)
-local NEVER = '\128' .. rep('\0', 7)
+GUARD_END = 12
+WAITS_FOR_CHILDREN = 2 -- of the flags
+NOBODY = rep('\255', 8)
+NEVER = '\128' .. rep('\0', 7)
 local NO_PROGRESS = rep('\0', 8)
-local BORN = rep('\0', 4) .. NOBODY .. NOBODY .. '\0\0' .. NEVER .. rep('\0', 4) .. NEVER
+BORN = rep('\0', 4) .. NOBODY .. NOBODY .. '\0\0' .. NEVER .. rep('\0', 4) .. NEVER
   .. rep('\0', 16) .. NEVER .. NO_PROGRESS
 
-local RUNNING, WAITING = 1, 2
+local RUNNING = 1
+WAITING = 2
 
 -- The lives of these jobs; false for those that are gone.
-local function lives_of(numbers)
+function lives_of(numbers)
   local lives, newborn = fetch('l', numbers), {}
   for i = 1, #numbers do
     if not lives[i] then
@@ -41,20 +42,20 @@ local function lives_of(numbers)
 end
 
 -- What starting does to a life; kernel.rules.start says it first.
-local function started(life, token, session, lease_end)
+function started(life, token, session, lease_end)
   local revision, attempt = unpack_struct('>I4', life), unpack_struct('>I4', life, 31)
   return pack('>I4', revision + 1) .. token .. session .. char(RUNNING) .. '\0'
     .. sub(life, 23, 30) .. pack('>I4', attempt + 1) .. pack('>i8', NOW) .. sub(life, 43, 58)
     .. lease_end .. NO_PROGRESS .. sub(life, 75)
 end
 
-local function touched(life, lease_end, progress)
+function touched(life, lease_end, progress)
   return sub(life, 1, 58) .. (lease_end or sub(life, 59, 66)) .. (progress or sub(life, 67, 74))
     .. sub(life, 75)
 end
 
 -- A child has ended; returns also whether the job now waits in vain.
-local function told(life, ended)
+function told(life, ended)
   local revision = unpack_struct('>I4', life)
   local open, finished, failed, cancelled = unpack_struct('>i4I4I4I4', life, 43)
   local family = pack('>i4I4I4I4', open - 1, finished + (ended == 3 and 1 or 0),
@@ -64,16 +65,16 @@ local function told(life, ended)
     waits and open == 1
 end
 
-local function state_of(life)
+function state_of(life)
   return byte(life, 21)
 end
 
-local function hexadecimal(session)
+function hexadecimal(session)
   return string.format(rep('%02x', 8), byte(session, 1, 8))
 end
 
 -- Jobs as they are told: the moment, then number, body, life or nil, one after the other.
-local function shown(numbers)
+function shown(numbers)
   local bodies, lives, jobs = fetch('j', numbers), fetch('l', numbers), {moment()}
   for i = 1, #numbers do
     if bodies[i] then

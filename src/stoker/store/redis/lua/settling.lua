@@ -50,7 +50,7 @@ local function each_bucket(page, name, first, act)
     end
     local bucket = bucket_of(page, sub(found, #lane + 1))
     act(in_lane(name, bucket))
-    if page.time_first or page.rank ~= MIXED then
+    if not has_buckets(page) then
       return
     end
     from = '(' .. lane .. bucket .. HIGH
@@ -206,7 +206,7 @@ end
 -- All lanes of those who have had their turns, as far as there may be more than one of each.
 function lanes_of(page, moved)
   local lanes = {}
-  if page.rank == MIXED or #page.tasks > 0 then
+  if has_buckets(page) or #page.tasks > 0 then
     for key in pairs(moved) do
       each_lane(page, key, function(name)
         lanes[#lanes + 1] = name

@@ -18,6 +18,7 @@ local READY, FREE_LINE, HEADS, HEAD = 1, 2, 3, 4 -- one among the heads, and one
 local ORDER, WEIGHT, BODY, SOURCE, LINE, TURN, SERVED = 2, 3, 4, 5, 6, 7, 8
 local NAME, WHOSE, TASK, MEMBER, IS_LAST, FIELD, FORMER, NEXT, AT = 9, 10, 11, 12, 13, 14, 15, 16, 17
 local BEFORE_ALL = rep('\0', 8)
+local FEW = 4
 
 -- -- lines ----------------------------------------------------------------------------------
 
@@ -41,7 +42,8 @@ local function next_in_lane(page, entry)
   local behind, at = entry[NEXT], entry[AT] + 1
   if at > #behind then
     local member = in_lane(entry[NAME], entry[ORDER])
-    behind = orders_behind(page, entry[NAME], member, entry[FIELD], row_length(page))
+    behind = orders_behind(page, entry[NAME], member, entry[FIELD],
+      math.max(row_length(page), FEW))
     entry[NEXT], at = behind, 1
   end
   entry[AT] = at
@@ -387,6 +389,7 @@ end
 
 local function take_turn(walk, entry)
   local page, key, turn = walk.page, entry[WHOSE], entry[TURN]
+  page.uneven = page.uneven or entry[WEIGHT] ~= WHOLE_WEIGHT
   walk.clock, walk.moved[key] = turn, turn + turn_length(page, key, entry[WEIGHT])
   if entry[MEMBER] and not entry[IS_LAST] and walk.moved[key] ~= number_behind(page, entry) then
     walk.crooked[#walk.crooked + 1] = entry[NAME]
@@ -422,7 +425,8 @@ local function move_up(walk)
   local page, changes = walk.page, no_changes()
   for _, entry in ipairs(walk.left) do
     local name, field, key = entry[NAME], entry[FIELD], entry[WHOSE]
-    local orders = {spread(entry[NEXT], entry[AT])}
+    local last = math.min(#entry[NEXT], entry[AT] + row_length(page) - 1)
+    local orders = {spread(entry[NEXT], entry[AT], last)}
     local row = row_of(page, name, orders, page.fair and served(page, key))
     if row then
       line_up(page, changes, name, field, row)
