@@ -91,11 +91,16 @@ ENGINES: Engines = {
 if "redis" in valkey.programs():
     ENGINES["redis-debian"] = partial(redis, program="redis")
 
-ENGINES_AND_LIBRARIES: Engines = {
-    **ENGINES,
+OTHER_WAYS: Engines = {
     "redis-in-short-rows": redis_in_short_rows,
     "redis-walking": redis_walking,
+}
+"""The same engine, choosing jobs by the longer of two ways."""
+
+ENGINES_AND_LIBRARIES: Engines = {
+    **ENGINES,
+    **OTHER_WAYS,
     "sqlite-of-python": partial(sqlite, library="sqlite3"),
 }
 """Where it is worth the time: an engine also over another library than the one it is made for, or
-by the longer of two ways."""
+by another way."""
