@@ -36,7 +36,14 @@ from stoker.store.postgres.check import findings
 from stoker.store.postgres.clock import GivenClock, ServerClock, Timepiece
 from stoker.store.postgres.commit import Committer
 from stoker.store.postgres.document import STATEMENT, document_of, receipt_of, told
-from stoker.store.postgres.driver import Connection, NotThisWay, Troubles, connect, read_url
+from stoker.store.postgres.driver import (
+    Connection,
+    NotThisWay,
+    Troubles,
+    connect,
+    is_misunderstanding,
+    read_url,
+)
 from stoker.store.postgres.errands import told_of
 from stoker.store.postgres.line import TEXT, WHOLE, Question, ask
 from stoker.store.postgres.look import Looker
@@ -94,8 +101,18 @@ class PostgresStore:
         return connect(self.address, self._adapters)
 
     def _use(self, task: Callable[[Connection], T]) -> T:
+        try:
+            with self._troubles, self._pool.connection() as connection:
+                return task(connection)
+        except StoreError as error:
+            if is_misunderstanding(error):
+                self._refuse_if_outgrown()
+            raise
+
+    def _refuse_if_outgrown(self) -> None:
+        """A newer version may have come since this store was opened, and changed what we use."""
         with self._troubles, self._pool.connection() as connection:
-            return task(connection)
+            version(connection, self.address)
 
     def _hear_clock(self, connection: Connection) -> None:
         row = connection.execute(self._sql["moment"], [None]).fetchone()

@@ -252,6 +252,11 @@ _TOLD: tuple[tuple[tuple[type[psycopg.Error], ...], type[StokerError], str], ...
 )
 
 
+def is_misunderstanding(error: StoreError) -> bool:
+    """Was it that the server knows nothing of what it was told to use?"""
+    return isinstance(error.__cause__, psycopg.ProgrammingError)
+
+
 def _told(shown: str, error: psycopg.Error) -> StokerError:
     said = _said(error)
     for kinds, ours, words in _TOLD:
