@@ -86,6 +86,10 @@ class Dispatch:
         self._clerk.store.enrol(session, ttl)
         return session.id
 
+    def say_anew(self, session: Session, *, ttl: int) -> None:
+        """Under a session that lives, say something else of the worker."""
+        self._clerk.store.enrol(session, ttl)
+
     def beat(self, session: int, *, ttl: int, watch: bool = False) -> Beat:
         """Say that the worker lives; learn which of its jobs are to be cancelled and, if it keeps
         watch, whether there are chores to do."""

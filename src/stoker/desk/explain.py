@@ -13,6 +13,7 @@ import msgspec
 from stoker.desk.blocker import Blocker, Reason
 from stoker.desk.meters import stops
 from stoker.desk.scene import Scene, look
+from stoker.desk.workers import WorkerView
 from stoker.errors import NotFound
 from stoker.kernel.job import (
     REPLY_PREFIX,
@@ -27,6 +28,8 @@ from stoker.kernel.window import next_open
 from stoker.store import Store
 
 _RATES = (Reason.TASK_RATE, Reason.KEY_RATE, Reason.QUEUE_RATE, Reason.OUTER_RATE)
+_MOST_NAMED = 5
+"""Workers that are named in one sentence."""
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -150,8 +153,12 @@ def _line(job: Job, scene: Scene) -> Blocker:
     return Blocker(Reason.TURNS, text)
 
 
+def _serving(job: Job, scene: Scene) -> list[WorkerView]:
+    return [worker for worker in scene.workers if worker.alive and worker.serves(job.queue)]
+
+
 def _hands(job: Job, scene: Scene) -> Blocker | None:
-    serving = [worker for worker in scene.workers if worker.alive and worker.serves(job.queue)]
+    serving = _serving(job, scene)
     if not serving:
         return Blocker(Reason.NO_WORKER, f"no live worker serves the queue {job.queue}")
     if all(worker.busy for worker in serving):
@@ -162,9 +169,23 @@ def _hands(job: Job, scene: Scene) -> Blocker | None:
 
 
 def _task(job: Job, scene: Scene) -> Blocker | None:
+    """What workers say of themselves counts; where that decides nothing, the app that asks."""
+    serving = _serving(job, scene)
+    told = [scene.known.get(worker.info.tasks or "") for worker in serving]
+    if any(names is not None and job.name in names for names in told):
+        return None
+    if serving and None not in told:
+        names = [worker.name or f"session {worker.session}" for worker in serving]
+        text = f"no live worker of the queue {job.queue} knows a task called {job.name!r}"
+        return Blocker(Reason.UNKNOWN_TASK, f"{text}: {_listed(sorted(names))}")
     if scene.knows is None or scene.knows(job.name):
         return None
     return Blocker(Reason.UNKNOWN_TASK, f"the app knows no task called {job.name!r}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _running(job: Job, scene: Scene) -> list[Blocker]:

@@ -8,6 +8,8 @@ from operator import itemgetter
 
 import msgspec
 
+from stoker.desk.known_tasks import Known
+from stoker.desk.known_tasks import recall as recall_tasks
 from stoker.desk.meters import Meter, around, meters
 from stoker.desk.throttle_memory import Memory, recall
 from stoker.desk.workers import WorkerView, survey_workers
@@ -38,6 +40,8 @@ class Scene(msgspec.Struct, frozen=True):
     """Its parent if it is held for it; its children that have not ended."""
     knows: Callable[[str], bool] | None = None
     """Whether a task of that name is known, if the asker can tell."""
+    known: Known = {}
+    """What live workers have told of the tasks they know."""
     throttler: Memory | None = None
     """What is remembered of its queue's throttler, if that has one."""
 
@@ -51,16 +55,19 @@ def look(store: Store, job: Job, knows: Callable[[str], bool] | None = None) -> 
     line: Sequence[Job] = ()
     if job.state is State.QUEUED and job.due_at <= now:
         line = _before(store, job, place.queue.settings, now)
+    workers = survey_workers(store)
+    marks = [worker.info.tasks for worker in workers if worker.alive]
     scene = Scene(
         now,
         place.queue,
         place.outer,
-        survey_workers(store),
+        workers,
         meters(store, job, place, line) if job.state is State.QUEUED else (),
         line,
         place.queue.counts.get(State.QUEUED, 0) > _MOST_IN_LINE,
         _kin(store, job),
         knows,
+        recall_tasks(store, marks) if job.state is State.QUEUED else {},
         throttler,
     )
     return job, scene

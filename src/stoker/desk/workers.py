@@ -20,6 +20,8 @@ class WorkerInfo(msgspec.Struct, frozen=True):
     concurrency: int | None = None
     throttlers: tuple[str, ...] = ()
     """The queues whose throttlers it has."""
+    tasks: str | None = None
+    """The mark of the list of the tasks it knows (`known_tasks`), if it has told them."""
 
 
 class WorkerView(msgspec.Struct, frozen=True):

@@ -14,9 +14,10 @@ import time
 from collections.abc import Callable, Iterable
 
 from stoker.desk import Desk
-from stoker.errors import StoreError
+from stoker.errors import StokerError, StoreError
 from stoker.worker.context import StopReason
 from stoker.worker.crews import Assignment
+from stoker.worker.introduction import Introduction
 
 logger = logging.getLogger("stoker.worker")
 
@@ -38,14 +39,14 @@ class Heart:
         desk: Desk,
         ttl: int,
         *,
-        describe: Callable[[], tuple[str, str]],
+        introduction: Introduction,
         in_hand: Callable[[], Iterable[Assignment]],
         end: Callable[[Assignment, StopReason], None],
         on_trouble: Callable[[], None] | None,
     ) -> None:
         self._desk = desk
         self._ttl = ttl
-        self._describe = describe
+        self._introduction = introduction
         self._in_hand = in_hand
         self._end = end
         self._on_trouble = on_trouble
@@ -54,12 +55,8 @@ class Heart:
         self._hurry = threading.Event()
         self._stopping = False
         self._lock = threading.Lock()
-        self.session = self._open()
+        self.session = introduction.open(ttl=ttl)
         self._beaten = time.monotonic()
-
-    def _open(self) -> int:
-        name, info = self._describe()
-        return self._desk.dispatch.open_session(name, info, ttl=self._ttl)
 
     def look(self) -> None:
         """Somebody rang for us: beat now, and hear what is to be cancelled."""
@@ -99,12 +96,19 @@ class Heart:
             return
         if self.on_beat is not None:
             self.on_beat(session)
+        self._refresh_introduction(session)
         if beat.troubled and self._on_trouble is not None:
             self._on_trouble()
         cancelled = set(beat.cancelled)
         for assignment in self._in_hand():
             if assignment.context.job.id in cancelled:
                 self._end(assignment, StopReason.CANCELLED)
+
+    def _refresh_introduction(self, session: int) -> None:
+        try:
+            self._introduction.refresh(session, ttl=self._ttl)
+        except StokerError as error:
+            logger.warning("what this worker knows could not be told: %s", error)
 
     def lose(self, lost: int) -> None:
         """We were taken for dead: what we hold is no longer ours. Begin again as somebody new."""
@@ -116,7 +120,7 @@ class Heart:
                 if assignment.context.job.session == lost:
                     self._end(assignment, StopReason.LOST)
             try:
-                self.session = self._open()
+                self.session = self._introduction.open(ttl=self._ttl)
                 self._beaten = time.monotonic()
                 self._hurry.set()  # so that whoever is told of beats knows it at once
             except StoreError as error:

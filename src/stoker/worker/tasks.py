@@ -91,7 +91,10 @@ class Tasks:
         return self._by_name.get(name)
 
     def __iter__(self) -> Iterator[Definition]:
-        return iter(self._by_name.values())
+        return iter(list(self._by_name.values()))  # others may be added meanwhile
+
+    def __len__(self) -> int:
+        return len(self._by_name)
 
     def queues(self) -> list[str]:
         """The queues of all tasks."""

@@ -15,6 +15,7 @@ import msgspec
 
 from stoker.desk import Desk
 from stoker.desk.throttle import Throttler
+from stoker.desk.workers import WorkerInfo
 from stoker.errors import BadInput, StokerError
 from stoker.kernel.facts import check_text
 from stoker.kernel.glob import glob_matches
@@ -25,6 +26,7 @@ from stoker.worker.crews import Assignment, Crew, LoopCrew, ThreadCrew
 from stoker.worker.doormen import Doorman
 from stoker.worker.ferry import Ferry
 from stoker.worker.heart import Heart, pause_between_beats
+from stoker.worker.introduction import Introduction
 from stoker.worker.performing import Middleware, Performer, stopped
 from stoker.worker.processes import ProcessCrew
 from stoker.worker.tasks import Definition, Place, Tasks
@@ -103,7 +105,7 @@ class Worker:
         self._heart = Heart(
             desk,
             round(settings.ttl * 1e6),
-            describe=self._describe,
+            introduction=Introduction(desk, tasks, settings.name or self._owner, self._info()),
             in_hand=lambda: list(self._ferry.in_hand),
             end=self._end,
             on_trouble=self._trouble.set if settings.chores else None,
@@ -220,6 +222,15 @@ class Worker:
             # Nothing stops a thread: report for it, and let its own word come too late.
             self._ferry.done(assignment, stopped(assignment.context.job, reason))
 
+    def _info(self) -> WorkerInfo:
+        return WorkerInfo(
+            socket.gethostname(),
+            os.getpid(),
+            self.settings.queues,
+            self.settings.concurrency,
+            tuple(sorted(self._throttlers)),
+        )
+
     def _do_chores(self) -> None:
         every = pause_between_beats(self.settings.ttl)
         rounds = Rounds(self._desk.clerk, self._owner, every=round(every * 1e6))
@@ -235,14 +246,3 @@ class Worker:
         troubled = self._trouble.wait(seconds)
         self._trouble.clear()
         return None if self._over.is_set() else troubled
-
-    def _describe(self) -> tuple[str, str]:
-        name = self.settings.name or self._owner
-        info = {
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "queues": self.settings.queues,
-            "concurrency": self.settings.concurrency,
-            "throttlers": sorted(self._throttlers),
-        }
-        return name, msgspec.json.encode(info).decode()

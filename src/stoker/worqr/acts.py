@@ -129,7 +129,7 @@ class Acts:
         if not self.beat(session).alive:
             raise SessionLost("this worker was taken for dead; start it again")
         told = Session(session, self._settings.worker_id, self._info(queues))
-        self._desk.store.enrol(told, self._settings.ttl)
+        self._desk.dispatch.say_anew(told, ttl=self._settings.ttl)
 
     def _info(self, queues: Sequence[str]) -> str:
         info = _Info(
