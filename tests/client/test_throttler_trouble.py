@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from stoker import Desk, Job, State, Stoker, Throttle
+from stoker import Desk, Job, State, Stoker, Throttle, parse_windows
 from stoker.desk import throttling
 from stoker.desk.blocker import Reason
-from stoker.desk.throttle_memory import recall
+from stoker.desk.throttle_memory import Memory, recall
 from stoker.errors import BadInput
+from stoker.kernel.change import Change, NoteWrite
+from stoker.kernel.policy import Policy
+from stoker.kernel.zones import END
 from stoker.testing import Harness
 from tests.client.throttling import add_fetch, enqueue, per_key, start
 
@@ -41,6 +46,26 @@ def _timeless(throttle: Throttle) -> None:
     throttle.defer(throttle.candidates[0], "soon")  # type: ignore[arg-type]
 
 
+class _Mute(BaseException):
+    def __str__(self) -> str:
+        raise LookupError
+
+
+def _off_for_ever(throttle: Throttle) -> None:
+    throttle.defer(throttle.candidates[0], END - 1)
+
+
+def _says(reason: Any) -> Callable[[Throttle], None]:
+    return lambda throttle: throttle.hold(throttle.candidates[0], reason)
+
+
+def _raises(error: BaseException) -> Callable[[Throttle], None]:
+    def raising(throttle: Throttle) -> None:
+        raise error
+
+    return raising
+
+
 @pytest.mark.parametrize(
     ("throttler", "complaint"),
     [
@@ -49,6 +74,16 @@ def _timeless(throttle: Throttle) -> None:
         (_presumptuous, "BadInput: job 1000000000 is no candidate"),
         (_unreasonable, "BadInput: a job is refused for a reason"),
         (_timeless, "BadInput: a job is put off to a datetime or to UTC microseconds, not to "),
+        (_off_for_ever, "BadInput: the time 253370764800000000, in microseconds, lies outside"),
+        (_says(7), "BadInput: the reason that a throttler gives must be text, not int"),
+        (_says(None), "the reason that a throttler gives must be text, not NoneType"),
+        (_says("\ud800"), "the reason that a throttler gives holds half a character"),
+        (lambda t: t.defer(t.candidates[0], 1, 7), "gives must be text, not int"),
+        (lambda t: t.refuse(t.candidates[0], []), "gives must be text, not list"),
+        (_raises(OSError("no \udcff there")), "OSError: no \\udcff there"),
+        (_raises(asyncio.CancelledError()), "CancelledError: "),
+        (_raises(SystemExit(3)), "SystemExit: 3"),
+        (_raises(_Mute()), "_Mute: an error that cannot be shown"),
     ],
 )
 def test_a_throttler_that_fails_is_shown_and_harms_nothing(
@@ -60,10 +95,11 @@ def test_a_throttler_that_fails_is_shown_and_harms_nothing(
     def sometimes(throttle: Throttle) -> None:
         if broken:
             throttler(throttle)
+            return
         for job in throttle.candidates:
             throttle.admit(job)
 
-    (job,) = enqueue(app, ["east"])
+    job = app.task(name="by day", queue="api", windows="00:00-01:00")(lambda: None).enqueue()
     before = job.job
     assert stoker.drain() == 0
     assert job.job == before
@@ -72,6 +108,75 @@ def test_a_throttler_that_fails_is_shown_and_harms_nothing(
     broken.clear()
     assert stoker.run_for("1m") == 1
     assert recall(app.desk.store, "api")[0].error is None
+
+
+def test_an_interrupt_from_the_keyboard_is_no_error_of_a_throttler(
+    app: Stoker, stoker: Harness
+) -> None:
+    app.throttler("api")(_raises(KeyboardInterrupt()))
+    enqueue(app, ["east"])
+    with pytest.raises(KeyboardInterrupt):
+        stoker.drain()
+    assert recall(app.desk.store, "api")[0].error is None
+
+
+@pytest.mark.parametrize(
+    "written", [b'{"reasons": {"1": 7}}', b"\xff", b'{"state": "\xff"}', b"[" * 100_000]
+)
+def test_a_memory_that_cannot_be_read_is_given_up_and_told(
+    app: Stoker, stoker: Harness, written: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    states: list[object] = []
+
+    @app.throttler("api")
+    def admit_all(throttle: Throttle) -> None:
+        states.append(throttle.state)
+        throttle.state = "new"
+        for job in throttle.candidates:
+            throttle.admit(job)
+
+    app.ensure_throttlers()
+    (job,) = enqueue(app, ["east"])
+    app.desk.clerk.transact([Change(notes=(NoteWrite("throttler:api", written, expect=0),))])
+    (failing,) = [b for b in job.explain().blockers if b.reason is Reason.THROTTLER_FAILS]
+    assert "what was remembered of it cannot be read and is given up" in failing.text
+    assert stoker.drain() == 1
+    assert states == [None]
+    assert recall(app.desk.store, "api")[0] == Memory("new")
+    assert "the throttler of the queue api: what was remembered" in caplog.text
+
+
+def test_what_a_throttler_does_to_its_state_afterwards_is_of_no_account(
+    app: Stoker, stoker: Harness
+) -> None:
+    state: list[object] = []
+
+    @app.throttler("api")
+    def keep(throttle: Throttle) -> None:
+        throttle.state = state
+        throttle.admit(throttle.candidates[0])
+
+    enqueue(app, ["east"])
+    app.ensure_throttlers()
+    ruling = app.desk.throttling.ask("api", keep, room=1, owner="me").ruling
+    assert ruling is not None
+    state.append({1, 2})
+    assert len(app.desk.throttling.carry_out(ruling)) == 1
+    assert recall(app.desk.store, "api")[0].state == []
+
+
+def test_what_can_be_done_no_more_is_told(
+    app: Stoker, stoker: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    app.throttler("api")(_off_for_ever)
+    (job,) = enqueue(app, ["east"])
+    app.ensure_throttlers()
+    ruling = app.desk.throttling.ask("api", _off_for_ever, room=1, owner="me").ruling
+    assert ruling is not None
+    app.desk.control.edit(job.id, {"policy": Policy(windows=parse_windows("00:00-01:00"))})
+    assert app.desk.throttling.carry_out(ruling) == []
+    assert "lies outside" in (recall(app.desk.store, "api")[0].error or "")
+    assert "what a throttler of api said cannot be done" in caplog.text
 
 
 def test_whoever_has_no_throttler_leaves_the_queue_alone(app: Stoker) -> None:

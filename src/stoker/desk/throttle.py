@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from stoker.errors import BadInput
+from stoker.kernel.facts import check_text
 from stoker.kernel.job import Job
 from stoker.kernel.queue import QueueSettings
 from stoker.kernel.zones import END, FIRST, moment_of
@@ -90,15 +91,15 @@ class Throttle:
 
     def hold(self, job: Job, reason: str = "") -> None:
         """Leave it where it is; the reason is for those who ask why it does not run."""
-        self._say(job, Held(reason))
+        self._say(job, Held(_told(reason)))
 
     def defer(self, job: Job, until: int | datetime, reason: str = "") -> None:
         """Give it another due time; no try is counted."""
-        self._say(job, Deferred(_moment(until), reason))
+        self._say(job, Deferred(_moment(until), _told(reason)))
 
     def refuse(self, job: Job, reason: str) -> None:
         """Do not run it at all: it fails, for this reason."""
-        if not reason:
+        if not _told(reason):
             raise BadInput("a job is refused for a reason; say it")
         self._say(job, Rejected(reason))
 
@@ -109,6 +110,11 @@ class Throttle:
 
 
 Throttler = Callable[[Throttle], object]
+
+
+def _told(reason: str) -> str:
+    check_text("the reason that a throttler gives", reason)
+    return reason
 
 
 def _moment(until: object) -> int:

@@ -43,10 +43,19 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
 _DECODER = msgspec.json.Decoder(Memory)
 
 
+UNREADABLE = "what was remembered of it cannot be read and is given up, its state included"
+
+
 def recall(store: Store, queue: str) -> tuple[Memory, int]:
-    """What is remembered, and its revision."""
+    """What is remembered, and its revision. What cannot be read is as good as forgotten: else it
+    would stop the queue for ever."""
     note = store.notes([_NOTE + queue]).get(_NOTE + queue)
-    return (Memory(), 0) if note is None else (_DECODER.decode(note.value), note.revision)
+    if note is None:
+        return Memory(), 0
+    try:
+        return _DECODER.decode(note.value), note.revision
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return Memory(error=f"{UNREADABLE}: {error}"), note.revision
 
 
 def remember(queue: str, memory: Memory, revision: int) -> Change:

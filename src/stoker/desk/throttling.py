@@ -11,21 +11,24 @@ one go aside first: they get a due time a little later, and their own is remembe
 from __future__ import annotations
 
 import logging
+import threading
+import traceback
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from stoker.desk.clerk import Clerk, Decision
 from stoker.desk.dispatch import Dispatch
 from stoker.desk.throttle import Admitted, Deferred, Held, Rejected, Throttle, Throttler
-from stoker.desk.throttle_memory import Aside, Memory, recall, remember
-from stoker.errors import BadInput
+from stoker.desk.throttle_memory import UNREADABLE, Aside, Memory, recall, remember
+from stoker.errors import BadInput, IllegalMove, NotFound, StokerError
 from stoker.kernel import rules
 from stoker.kernel.change import Change, Write
 from stoker.kernel.job import QUEUED, REPLY_PREFIX, RUNNING, WAITING, Job
 from stoker.kernel.queue import QueueSettings
+from stoker.kernel.retry import failure_of
 from stoker.kernel.window import is_open
 from stoker.store import Claim, Filter
 from stoker.store.choosing import ordering
@@ -42,6 +45,8 @@ _LOCK_FOR = 2_000_000
 _ASIDE_FOR = 60_000_000
 _SOON = 1_000_000
 _PAGE = 500
+_MOST_TOLD = 2000
+"""Letters of an error that are kept."""
 
 _REPLACE = msgspec.structs.replace
 
@@ -105,6 +110,8 @@ class Throttling:
 
     def _ask(self, queue: str, throttler: Throttler, room: int, owner: str) -> Asked:
         memory, revision = recall(self._clerk.store, queue)
+        if memory.error is not None and memory.error.startswith(UNREADABLE):
+            logger.error("the throttler of the queue %s: %s", queue, memory.error)
         settings = self._clerk.settings(queue)
         candidates = self._candidates(queue, memory, settings)
         if not candidates:
@@ -115,17 +122,22 @@ class Throttling:
             list(self._running(queue)),
             now=self._clerk.store.now(),
             room=room,
-            state=msgspec.json.decode(msgspec.json.encode(memory.state)),
+            state=_as_kept(memory.state),
             settings=settings,
         )
+        ruling = Ruling(queue, owner, candidates, throttle, memory, revision)
         try:
             throttler(throttle)
-            _check_state(throttle.state)
-        except (Exception, SystemExit) as error:
-            logger.exception("the throttler of the queue %s failed; its jobs wait", queue)
-            self._keep_error(queue, memory, revision, f"{type(error).__name__}: {error}")
+            throttle.state = _as_kept(throttle.state)
+            self._check_verdicts(ruling)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and _is_in_main_thread():
+                raise  # somebody at the keyboard wants the whole process to end
+            trace = _storable("".join(traceback.format_exception(error)))
+            logger.error("the throttler of the queue %s failed; its jobs wait\n%s", queue, trace)
+            self._keep_error(queue, memory, revision, error)
             return Asked(pause=_AFTER_FAILURE)
-        return Asked(Ruling(queue, owner, candidates, throttle, memory, revision), LOOK_AGAIN)
+        return Asked(ruling, LOOK_AGAIN)
 
     def _candidates(self, queue: str, memory: Memory, settings: QueueSettings) -> list[Job]:
         """The due jobs in their order. Where there are very many, those that came first, and those
@@ -146,9 +158,10 @@ class Throttling:
                     yield job
             wanted = _REPLACE(wanted, after=page[-1].id)
 
-    def _keep_error(self, queue: str, memory: Memory, revision: int, error: str) -> None:
-        if memory.error != error:
-            self._clerk.transact([remember(queue, _REPLACE(memory, error=error), revision)])
+    def _keep_error(self, queue: str, memory: Memory, revision: int, error: BaseException) -> None:
+        told = _storable(f"{type(error).__name__}: {failure_of(error).message}")[:_MOST_TOLD]
+        if memory.error != told:
+            self._clerk.transact([remember(queue, _REPLACE(memory, error=told), revision)])
 
     # -- carrying out ----------------------------------------------------------------------
 
@@ -248,8 +261,16 @@ class Throttling:
             Decision(job.id, partial(self._turned_away, verdict=verdicts[job.id]))
             for job in ruling.said((Deferred, Rejected))
         ]
-        if decisions:
-            self._clerk.decide_all(decisions)
+        for result in self._clerk.decide_all(decisions).results:
+            # Whoever runs, has ended or is gone was quicker, and that is all right.
+            if isinstance(result, StokerError) and not isinstance(result, IllegalMove | NotFound):
+                logger.error("what a throttler of %s said cannot be done: %s", ruling.queue, result)
+                self._keep_error(ruling.queue, *recall(self._clerk.store, ruling.queue), result)
+
+    def _check_verdicts(self, ruling: Ruling) -> None:
+        """What cannot be done is an error of whoever said it, and then nothing is done at all."""
+        for job in ruling.said((Deferred, Rejected)):
+            self._turned_away(job, ruling.throttle.verdicts[job.id])
 
     def _turned_away(self, job: Job, verdict: Deferred | Rejected) -> Change:
         if isinstance(verdict, Deferred):
@@ -258,11 +279,21 @@ class Throttling:
         return rules.refuse(job, now=now, reason=verdict.reason, settings=settings)
 
 
-def _check_state(state: object) -> None:
+def _as_kept(state: object) -> Any:
+    """A state as it comes back from the store: whatever its throttler does to it later is of no
+    account."""
     try:
-        msgspec.json.encode(state)
+        return msgspec.json.decode(msgspec.json.encode([state]))[0]
     except (TypeError, ValueError, RecursionError) as error:
         raise BadInput(f"the state of a throttler must be what JSON can hold: {error}") from error
+
+
+def _storable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _is_in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def _is_due(job: Job, memory: Memory, now: int) -> bool:
