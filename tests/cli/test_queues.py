@@ -201,6 +201,11 @@ def test_a_throttler_is_shown_with_its_state_and_what_went_wrong(cli: Cli, jobs:
     assert "throttler fails" in shown
     assert "KeyError: 'east'" in shown
     assert "[1, 2]" in shown
+    told = document(cli("queues", "show", "mail", "--json"))
+    assert told["throttler"] == {"error": "KeyError: 'east'", "state": [1, 2]}
+    cli("queues", "set", "mail", "throttled=no")
+    assert document(cli("queues", "show", "mail", "--json"))["throttler"] is None
+    assert "throttler" not in cli("queues", "show", "mail").stdout
 
 
 def test_a_queue_is_shown_line_by_line(cli: Cli, jobs: Desk) -> None:
@@ -219,10 +224,8 @@ def test_a_queue_is_shown_line_by_line(cli: Cli, jobs: Desk) -> None:
         ["rate", "100 per minute"],
         ["within", "it  train"],
     ]
-    assert (
-        document(cli("queues", "show", "gpu", "--json"))
-        == lines(cli("queues", "list", "--json"))[0]
-    )
+    listed = lines(cli("queues", "list", "--json"))[0]
+    assert document(cli("queues", "show", "gpu", "--json")) == {**listed, "throttler": None}
     assert "there is no queue 'cpu'; there are: gpu, train" in cli("queues", "show", "cpu").stderr
 
 

@@ -114,6 +114,15 @@ def test_every_reference_leads_to_a_schema() -> None:
     assert named <= PAGE["components"]["schemas"].keys()
 
 
+@pytest.mark.parametrize("method", ["get", "put", "patch"])
+def test_what_is_told_of_a_throttler_is_on_the_page(method: str) -> None:
+    schemas = PAGE["components"]["schemas"]
+    answer = PAGE["paths"]["/v1/queues/{name}"][method]["responses"]["200"]["content"]
+    queue = schemas[answer["application/json"]["schema"]["$ref"].rpartition("/")[2]]
+    assert {"name", "counts", "used", "settings", "throttler"} == set(queue["required"])
+    assert {"error", "state"} == set(schemas["ThrottlerForm"]["required"])
+
+
 def test_every_error_of_stoker_has_a_status() -> None:
     def codes(kind: type[StokerError]) -> set[str]:
         return {kind.code}.union(*(codes(sub) for sub in kind.__subclasses__()))

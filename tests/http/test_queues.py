@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from stoker import Throttle
 from stoker.desk import Desk
 from tests.engines import VirtualClock
 from tests.http.client import Api
@@ -95,6 +96,27 @@ def test_a_queue_that_is_closed_or_has_a_throttler_gives_nothing_over_http(
     assert reason in [each["reason"] for each in told["blockers"]]
     api.done("PUT", "/v1/queues/api", {})
     assert [each["id"] for each in api.take("api")] == [job]
+
+
+def test_what_is_known_of_a_throttler_is_told_with_its_queue(api: Api, desk: Desk) -> None:
+    path = "/v1/queues/api"
+    assert api.done("PUT", path, {})["throttler"] is None
+    assert api.done("PUT", path, {"throttled": True})["throttler"] == {"error": None, "state": None}
+
+    def fail(throttle: Throttle) -> None:
+        raise KeyError("east")
+
+    api.put("api")
+    for throttler in (_keep_count, fail):
+        asked = desk.throttling.ask("api", throttler, room=1, owner="me")
+        if asked.ruling is not None:
+            desk.throttling.carry_out(asked.ruling)
+    assert api.get(path).json["throttler"] == {"error": "KeyError: 'east'", "state": {"asked": 1}}
+    assert api.done("PATCH", path, {"throttled": False})["throttler"] is None
+
+
+def _keep_count(throttle: Throttle) -> None:
+    throttle.state = {"asked": 1}
 
 
 def test_a_rate_holds_over_http_and_is_explained(api: Api) -> None:

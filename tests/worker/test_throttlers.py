@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -89,8 +90,22 @@ def test_a_throttler_that_does_not_come_back_holds_up_its_own_queue_alone(
     assert worker.finished == 5
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        LookupError("the books are out"),
+        asyncio.CancelledError("the books are out"),
+        SystemExit("the books are out"),
+        KeyboardInterrupt("the books are out"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
 def test_a_throttler_that_fails_is_asked_again_after_a_pause(
-    app: Stoker, hire: Hire, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    app: Stoker,
+    hire: Hire,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: BaseException,
 ) -> None:
     monkeypatch.setattr(throttling, "_AFTER_FAILURE", 10_000)
     broken = True
@@ -98,7 +113,7 @@ def test_a_throttler_that_fails_is_asked_again_after_a_pause(
     @app.throttler("narrow")
     def fail(throttle: Throttle) -> None:
         if broken:
-            raise LookupError("the books are out")
+            raise error
         throttle.admit(throttle.candidates[0])
 
     job = app.task(name="work", queue="narrow")(lambda: 1).enqueue()
@@ -106,7 +121,7 @@ def test_a_throttler_that_fails_is_asked_again_after_a_pause(
     until(lambda: recall(app.desk.store, "narrow")[0].error)
     (blocker,) = job.explain().blockers
     assert (blocker.reason, job.state) == (Reason.THROTTLER_FAILS, State.QUEUED)
-    assert "LookupError: the books are out" in blocker.text
+    assert f"{type(error).__name__}: the books are out" in blocker.text
     assert "the throttler of the queue narrow failed" in caplog.text
     broken = False
     _ended([job])

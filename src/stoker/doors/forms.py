@@ -16,6 +16,7 @@ import msgspec
 from stoker.desk.blocker import Blocker
 from stoker.desk.explain import Explanation
 from stoker.desk.schedules import Schedule
+from stoker.desk.throttle_memory import recall
 from stoker.desk.workers import WorkerView
 from stoker.doors.cli.words import SECOND, iso
 from stoker.errors import BadInput
@@ -25,7 +26,7 @@ from stoker.kernel.queue import QueueSettings, Retention
 from stoker.kernel.rate import Rate
 from stoker.kernel.retry_forms import retry_text
 from stoker.kernel.window import windows_text
-from stoker.store import QueueView
+from stoker.store import QueueView, Store
 from stoker.store.finding import Finding
 
 StateName = Literal["QUEUED", "RUNNING", "WAITING", "FINISHED", "FAILED", "CANCELLED"]
@@ -136,6 +137,21 @@ class QueueForm(_Form, frozen=True, kw_only=True):
     counts: dict[str, int]
     used: float
     settings: SettingsForm
+
+
+class ThrottlerForm(_Form, frozen=True, kw_only=True):
+    """What is known of a queue's throttler."""
+
+    error: str | None
+    """What went wrong when it was asked last; its jobs wait."""
+    state: Any
+    """What it has left there for the next time."""
+
+
+class QueueInFull(QueueForm, frozen=True, kw_only=True):
+    """One queue, with its throttler if it is throttled."""
+
+    throttler: ThrottlerForm | None
 
 
 class WorkerForm(_Form, frozen=True, kw_only=True):
@@ -313,6 +329,15 @@ def queue_form(view: QueueView) -> QueueForm:
         used=view.used / WHOLE_WEIGHT,
         settings=settings_form(view.settings),
     )
+
+
+def queue_in_full(view: QueueView, store: Store) -> QueueInFull:
+    """One queue, and what the store remembers of its throttler."""
+    throttler = None
+    if view.settings.throttled:
+        memory, _ = recall(store, view.name)
+        throttler = ThrottlerForm(error=memory.error, state=memory.state)
+    return QueueInFull(**msgspec.structs.asdict(queue_form(view)), throttler=throttler)
 
 
 def settings_form(settings: QueueSettings) -> SettingsForm:

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Sequence
 
 import click
 
-from stoker.desk.throttle_memory import recall
 from stoker.doors.cli import bulk, show
 from stoker.doors.cli.command import Group, json_option, opened, states_option, yes_option
 from stoker.doors.cli.place import Place
 from stoker.doors.cli.settings import changed, settings_text, settings_words
 from stoker.doors.cli.show import Column, Ink
 from stoker.doors.cli.words import jobs_text, read_states
-from stoker.doors.forms import queue_form
+from stoker.doors.forms import ThrottlerForm, queue_form, queue_in_full
 from stoker.errors import NotFound
 from stoker.kernel.job import WHOLE_WEIGHT, State
 from stoker.store import Filter, QueueView
@@ -90,10 +89,11 @@ def _places(units: int) -> str:
 @json_option
 @opened()
 def show_queue(here: Place, *, queue: str, as_json: bool) -> None:
-    """Show QUEUE: its jobs by state, the places in use, and what it was told, line by line."""
+    """Show QUEUE: its jobs by state, the places in use, what it was told, and what is known of its
+    throttler, line by line."""
     view = _there(here, queue)
     if as_json:
-        show.document(queue_form(view))
+        show.document(queue_in_full(view, here.desk.store))
         return
     views = here.desk.store.survey()
     inner = [each.name for each in views if each.settings.within == queue]
@@ -107,15 +107,15 @@ def show_queue(here: Place, *, queue: str, as_json: bool) -> None:
             ("used", _places(_used(views)[queue])),
             *((name, text) for name, _, text in _said(view)),
             *([("within it", ", ".join(inner))] if inner else []),
-            *(_throttler(here, queue) if view.settings.throttled else []),
+            *_throttler(queue_in_full(view, here.desk.store).throttler),
         ]
     )
 
 
-def _throttler(here: Place, queue: str) -> list[tuple[str, str]]:
-    """What is known of a queue's throttler."""
-    memory, _ = recall(here.desk.store, queue)
-    facts = {"throttler fails": memory.error, "throttler's state": memory.state}
+def _throttler(known: ThrottlerForm | None) -> list[tuple[str, str]]:
+    if known is None:
+        return []
+    facts = {"throttler fails": known.error, "throttler's state": known.state}
     return [(name, str(fact)) for name, fact in facts.items() if fact is not None]
 
 

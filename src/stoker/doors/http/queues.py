@@ -10,7 +10,14 @@ from msgspec import Meta
 
 from stoker.desk.workers import survey_workers
 from stoker.doors.cli.words import iso, read_states
-from stoker.doors.forms import QueueForm, WorkerForm, queue_form, worker_form
+from stoker.doors.forms import (
+    QueueForm,
+    QueueInFull,
+    WorkerForm,
+    queue_form,
+    queue_in_full,
+    worker_form,
+)
 from stoker.doors.http.answers import Answer, told
 from stoker.doors.http.endpoint import Call, Operation
 from stoker.doors.http.queue_wishes import QueueChange
@@ -97,7 +104,11 @@ async def list_queues(call: Call) -> Answer:
 
 async def get_queue(call: Call) -> Answer:
     """One queue."""
-    return told(queue_form(await call.office.run(_there, call)))
+    return told(await call.office.run(_in_full, call))
+
+
+def _in_full(call: Call) -> QueueInFull:
+    return queue_in_full(_there(call), call.office.desk.store)
 
 
 async def change_queue(call: Call) -> Answer:
@@ -213,21 +224,21 @@ OPERATIONS = [
     Operation(
         *("GET", "/v1/queues/{name:path}", get_queue, "One queue"),
         scopes=_OPERATE,
-        answers={200: QueueForm},
+        answers={200: QueueInFull},
         problems=("not_found",),
     ),
     Operation(
         *("PATCH", "/v1/queues/{name:path}", change_queue, "Change settings of a queue"),
         scopes=_OPERATE,
         body=QueueChange,
-        answers={200: QueueForm},
+        answers={200: QueueInFull},
         once=True,
     ),
     Operation(
         *("PUT", "/v1/queues/{name:path}", set_queue, "Give a queue exactly these settings"),
         scopes=_OPERATE,
         body=QueueChange,
-        answers={200: QueueForm},
+        answers={200: QueueInFull},
         once=True,
     ),
     Operation(
