@@ -120,6 +120,20 @@ def test_answers_that_nobody_waits_for_are_reported(
     assert "nobody: repeated: '2'" in told.text
 
 
+def test_an_answer_that_comes_too_late_is_reported(
+    nats_server: NatsServer, desk: Desk, told: pytest.LogCaptureFixture
+) -> None:
+    desk.control.cancel(asking(desk, "late"))
+
+    async def ignored(bridge: Bridge) -> None:
+        await listening(bridge)
+        await asyncio.to_thread(sent(nats_server, "late", b"1"))
+        await until(lambda: bridge.counts == {"late": 1})
+
+    carried(desk, f"{nats_server.url}/late", ignored)
+    assert "late: late: '1'" in told.text
+
+
 def test_while_the_store_is_in_trouble_the_message_is_held_on_to(
     nats_server: NatsServer, desk: Desk, told: pytest.LogCaptureFixture
 ) -> None:

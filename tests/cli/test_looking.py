@@ -245,7 +245,16 @@ def test_an_answer_that_comes_early_is_kept_and_a_second_one_refused(cli: Cli, j
     assert document(cli("reply", "k", "-", "--json", stdin="1")) == {"key": "k", "outcome": "kept"}
     again = cli("reply", "k", "2")
     assert again.exit_code == 1
-    assert "an answer for 'k' is kept already" in again.stderr
+    assert "an answer for 'k' was there already" in again.stderr
+
+
+def test_an_answer_that_comes_too_late_is_said_to_be_so(cli: Cli, jobs: Desk) -> None:
+    jobs.intake.enqueue(Job("orders"))
+    (job,) = jobs.dispatch.claim(["orders"])
+    jobs.control.cancel(jobs.report.wait(job, Awaits("k")).id)
+    result = cli("reply", "k", "1")
+    assert result.exit_code == 1
+    assert "the question 'k' is over" in result.stderr
 
 
 def test_an_answer_must_be_json(cli: Cli, jobs: Desk) -> None:

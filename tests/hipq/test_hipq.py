@@ -82,16 +82,63 @@ def test_a_request_that_needs_no_answer_is_final_at_once(house: House) -> None:
     assert (house.state(job), house.hipq.app.job(job).result) == ("final", {"sent": "x"})
 
 
-def test_an_answer_that_overtakes_its_question_is_kept_and_one_more_is_repeated(
+def test_an_answer_that_comes_while_its_request_is_being_sent_is_kept_and_one_more_is_repeated(
     house: House,
 ) -> None:
-    house.handle()
-    assert house.hipq.respond("charge", "k", "early") == "kept"
-    assert house.hipq.respond("charge", "k", "again") == "repeated"
+    said: list[str] = []
+
+    def request(job: HipqJob) -> None:
+        said.append(house.hipq.respond("charge", job.job_key, "early"))
+        said.append(house.hipq.respond("charge", job.job_key, "again"))
+
+    house.handle(request)
     job = house.put(job_key="k")
     house.stage.drain()
+    assert said == ["kept", "repeated"]
     assert house.hipq.job(job).response == "early"
     assert house.state(job) == "final"
+
+
+def test_what_came_before_the_request_was_sent_is_no_answer_to_it(house: House) -> None:
+    house.handle()
+    assert house.hipq.respond("charge", "k", "to whom?") == "kept"
+    job = house.put(job_key="k")
+    house.stage.drain()
+    assert (house.state(job), house.hipq.job(job).response) == ("running", None)
+    assert house.hipq.respond("charge", "k", "to you") == "delivered"
+
+
+def test_an_answer_that_came_too_late_is_taken_neither_by_the_next_try_nor_by_the_next_job(
+    house: House, clock: VirtualClock
+) -> None:
+    house.handle(retry=lambda job: 30 if job.attempt == 1 else None)
+    job = house.put(job_key="k", timeout=60)
+    house.stage.drain()
+    for _ in range(2):
+        clock.pass_(60)
+        house.stage.drain()
+        assert house.hipq.respond("charge", "k", "late") == "late"
+        clock.pass_(30)
+        if house.state(job) == "final":
+            house.put(job_key="k")
+        house.stage.drain()
+    assert house.asked == [("k", 1), ("k", 2), ("k", 1)]
+    (successor,) = house.hipq.running_jobs("orders")
+    assert (house.state(job), successor.response) == ("final", None)
+    assert house.hipq.respond("charge", "k", "in time") == "delivered"
+
+
+def test_a_second_answer_is_taken_by_nobody(house: House) -> None:
+    house.handle()
+    job = house.put(job_key="k")
+    house.stage.drain()
+    house.hipq.respond("charge", "k", "first")
+    house.stage.drain()
+    assert house.state(job) == "final"
+    assert house.hipq.respond("charge", "k", "second") == "repeated"
+    successor = house.put(job_key="k")
+    house.stage.drain()
+    assert (house.state(successor), house.hipq.job(successor).response) == ("running", None)
 
 
 def test_an_answer_nobody_asked_for_does_no_harm(house: House) -> None:

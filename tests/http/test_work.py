@@ -172,6 +172,15 @@ def test_a_job_waits_for_a_reply_and_goes_on_with_it(api: Api) -> None:
     assert said == ["kept", "repeated"]
 
 
+def test_a_reply_that_comes_too_late_is_told_so(api: Api, desk: Desk, clock: VirtualClock) -> None:
+    api.put()
+    (job,) = api.take()
+    api.say(job, "wait", key="pay/7", timeout=5)
+    clock.pass_(5)
+    recover(desk.clerk)
+    assert api.done("POST", "/v1/replies/pay/7", {"paid": True}) == {"reply": "late"}
+
+
 def test_a_payload_can_be_replaced_while_it_runs(api: Api, desk: Desk, clock: VirtualClock) -> None:
     api.put(payload={"done": 0})
     (job,) = api.take(visibility=5)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stoker.kernel import rules
-from stoker.kernel.change import Change
+from stoker.kernel import answers, rules
+from stoker.kernel.change import Change, NoteWrite
 from stoker.kernel.job import ENDED, Job, State
 from stoker.kernel.policy import Policy
 from stoker.kernel.queue import QueueSettings, Retention
@@ -63,10 +63,18 @@ def job_in(state: State, **facts: Any) -> Job:
     return Job(**(usual | _OF_STATE.get(state, {}) | facts))
 
 
-def wrote(change: Change, job: Job) -> dict[str, Any]:
-    """What the only write of a Change sets; nothing else is in it."""
+def is_over(job: Job, *, answered: bool = False, since: int = NOW) -> NoteWrite:
+    """The note that the question of a job is over; its key is "k"."""
+    until = since + 10 * MINUTE
+    over = answers.Over(job.id, job.attempt, job.scheduled_at, answered, until)
+    (note,) = answers.known("k", over).notes
+    return note
+
+
+def wrote(change: Change, job: Job, *notes: NoteWrite) -> dict[str, Any]:
+    """What the only write of a Change sets; nothing but these notes is in it besides."""
     (write,) = change.writes
-    assert change == Change(writes=(write,))
+    assert change == Change(writes=(write,), notes=notes)
     assert write.job == job
     return dict(write.set)
 

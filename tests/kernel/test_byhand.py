@@ -13,7 +13,7 @@ from stoker.kernel.change import Change, Tally, Write, applied
 from stoker.kernel.job import Job, State
 from stoker.kernel.policy import Policy
 from stoker.kernel.queue import QueueSettings, Retention
-from tests.kernel.samples import HOUR, NOW, job_in
+from tests.kernel.samples import HOUR, NOW, is_over, job_in
 
 REPLACE = msgspec.structs.replace
 FORGETFUL = QueueSettings(retention=Retention(finished=0))
@@ -105,6 +105,11 @@ def test_requeueing_leads_back_from_everywhere(state: State) -> None:
     job = job_in(state)
     back = after(job, byhand.requeue(job, now=NOW, at=7, facts={"name": "n"}))
     assert (back.state, back.due_at, back.name, back.token) == (State.QUEUED, 7, "n", None)
+
+
+def test_a_job_that_is_requeued_no_longer_waits_for_its_answer() -> None:
+    job = job_in(State.WAITING)
+    assert byhand.requeue(job, now=NOW, at=7, facts={}).notes == (is_over(job),)
 
 
 @pytest.mark.parametrize(("uncounted", "tries"), [(False, 3), (True, 2)])

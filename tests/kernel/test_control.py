@@ -15,7 +15,7 @@ from stoker.kernel.job import Format, Job, State
 from stoker.kernel.policy import Policy
 from stoker.kernel.queue import QueueSettings, Retention
 from stoker.kernel.window import parse_windows
-from tests.kernel.samples import DAY, HOUR, MINUTE, NO_LEASE, NOW, job_in
+from tests.kernel.samples import DAY, HOUR, MINUTE, NO_LEASE, NOW, is_over, job_in
 
 DAWN = NOW - NOW % DAY + DAY + 5 * HOUR
 MORNING = parse_windows("05:00-07:00")
@@ -71,7 +71,9 @@ def test_what_does_not_run_is_cancelled_at_once(state: State, kept: int | None) 
     fields = {**NO_LEASE, "state": State.CANCELLED, "ended_at": NOW, "until": until}
     fields |= {"undecided": False} | ({"waits_for": None} if state is State.WAITING else {})
     assert control.cancel(job, now=NOW, settings=settings) == Change(
-        writes=(Write(job, fields),), tallies=(Tally(2, State.CANCELLED),)
+        writes=(Write(job, fields),),
+        tallies=(Tally(2, State.CANCELLED),),
+        notes=(is_over(job),) if state is State.WAITING else (),
     )
 
 

@@ -11,7 +11,7 @@ from stoker.kernel.change import Change
 from stoker.kernel.job import Job, State
 from stoker.kernel.policy import OnLost, Policy
 from stoker.kernel.retry_forms import custom, exponential, fixed
-from tests.kernel.samples import DAY, NO_LEASE, NOW, SECOND, ending, job_in, wrote
+from tests.kernel.samples import DAY, NO_LEASE, NOW, SECOND, ending, is_over, job_in, wrote
 
 
 def expire(job: Job, at: int = NOW) -> Change:
@@ -100,15 +100,20 @@ def test_a_try_past_its_limit_has_failed_and_not_crashed() -> None:
 
 
 def test_a_reply_that_did_not_come_is_a_failure_of_the_try_that_asked() -> None:
-    job = job_in(State.WAITING, waits_for="reply:order 7")
-    error = "no reply for 'order 7' came in time"
+    job = job_in(State.WAITING)
+    error = "no reply for 'k' came in time"
     expected = ending(State.FAILED, 30 * DAY, error=error, waits_for=None)
-    assert wrote(expire(job), job) == expected
+    assert wrote(expire(job), job, is_over(job)) == expected
+
+
+def test_of_a_question_that_is_asked_again_later_one_knows_until_after_that() -> None:
+    job = job_in(State.WAITING, policy=Policy(retry=fixed("1h")))
+    assert expire(job).notes == (is_over(job, since=NOW + 3600 * SECOND),)
 
 
 def test_a_timeout_with_a_handler_waits_for_the_handler() -> None:
     job = job_in(State.WAITING, policy=Policy(retry=custom("h")))
-    fields = wrote(expire(job), job)
+    fields = wrote(expire(job), job, is_over(job))
     assert (fields["state"], fields["undecided"], fields["waits_for"]) == (
         State.QUEUED,
         True,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from stoker.kernel import rules
+from stoker.kernel.answers import Early
 from stoker.kernel.change import Change, Note
 from stoker.kernel.job import Job, State
 from stoker.kernel.outcome import Awaits, Crashed, Failed, Finished, Outcome, Released, change_for
@@ -48,11 +49,11 @@ def test_a_released_try() -> None:
     assert change(kept, Released(error="why")) == rules.release(kept, now=NOW, error="why")
 
 
-@pytest.mark.parametrize("kept", [None, Note("reply:k", b"early", revision=4)])
-def test_a_try_that_waits_for_an_answer(kept: Note | None) -> None:
+@pytest.mark.parametrize("early", [Early(), Early(Note("reply:k", b"early", revision=4))])
+def test_a_try_that_waits_for_an_answer(early: Early) -> None:
     job = job_in(State.RUNNING)
-    expected = rules.wait(job, now=NOW, key="k", timeout=5, kept=kept, settings=SETTINGS)
-    assert change(job, Awaits("k", 5), kept=kept) == expected
+    expected = rules.wait(job, now=NOW, key="k", timeout=5, early=early, settings=SETTINGS)
+    assert change(job, Awaits("k", 5), early=early) == expected
 
 
 def test_a_try_that_ended_in_a_crash() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from stoker.errors import BadInput, IllegalMove
 from stoker.kernel import rules
+from stoker.kernel.answers import Early
 from stoker.kernel.change import Change, Note, NoteWrite, Tally, Write
 from stoker.kernel.job import State
 from stoker.kernel.retry import Again, Ask, GiveUp
@@ -21,6 +22,7 @@ from tests.kernel.samples import (
     STARTED,
     ending,
     fail,
+    is_over,
     job_in,
     wrote,
 )
@@ -119,10 +121,12 @@ def test_a_job_that_waits_gives_up_its_lease_and_expects_no_earlier_answer(
 
 def test_an_answer_that_was_there_before_is_taken_with_its_note() -> None:
     job = job_in(State.RUNNING, attempt=2)
-    change = rules.wait(job, now=NOW, key="k", kept=Note("reply:k", b"early", revision=6))
+    early = Early(Note("reply:k", b"early", revision=6))
+    change = rules.wait(job, now=NOW, key="k", early=early)
     news = {**NO_LEASE, "state": State.QUEUED, "attempt": 1, "reply": b"early"}
     assert change == Change(
-        writes=(Write(job, news),), notes=(NoteWrite("reply:k", None, expect=6),)
+        writes=(Write(job, news),),
+        notes=(NoteWrite("reply:k", None, expect=6), is_over(job, answered=True)),
     )
 
 

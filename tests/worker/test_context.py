@@ -150,6 +150,21 @@ def test_progress_is_seen_while_the_job_runs(app: Stoker, hire: Hire) -> None:
     assert job.progress == 1.0
 
 
+def test_a_question_that_is_announced_gets_no_answer_from_before(app: Stoker, hire: Hire) -> None:
+    @app.task
+    def ask() -> str:
+        ctx = current()
+        if ctx.job.reply is None:
+            app.reply("k", "before")
+            ctx.expect_reply("k")
+            app.reply("k", "after")
+        return ctx.wait_for_reply("k", as_type=str)
+
+    job = ask.enqueue()
+    hire()
+    assert job.wait(timeout="30s") == "after"
+
+
 @pytest.mark.parametrize(
     ("say", "complaint"),
     [

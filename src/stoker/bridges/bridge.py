@@ -33,7 +33,7 @@ class Bridge:
     def __init__(self, name: str, broker: Broker, errand: Errand) -> None:
         self.name = name
         self.counts: Counter[str] = Counter()
-        """What came of messages: delivered, kept, repeated, enqueued, useless."""
+        """What came of messages: delivered, kept, late, repeated, enqueued, useless."""
         self.connected = False
         self._broker = broker
         self._errand = errand

@@ -268,7 +268,8 @@ class Stoker:
         return JobHandle(self, job_id)
 
     def reply(self, key: str, answer: object) -> str:
-        """Answer a job that waits for this key: "delivered", "kept" or "repeated"."""
+        """Answer a job that waits for this key: "delivered", "kept", "late" or
+        "repeated"."""
         encoded = answer if isinstance(answer, bytes) else json_of("the answer", answer)
         return self.desk.control.reply(key, encoded).value
 

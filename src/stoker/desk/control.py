@@ -77,6 +77,10 @@ class Control:
         that comes again by the same `once` is not taken twice."""
         return self._replies.give(key, answer, once)
 
+    def expect_reply(self, key: str) -> None:
+        """A question with this key is about to be sent: what came before is no answer to it."""
+        self._replies.expect(key)
+
     def configure(self, queue: str, settings: QueueSettings) -> None:
         """Give a queue its settings, in force at once and for everybody."""
         self.settings.change(queue, lambda _: settings)

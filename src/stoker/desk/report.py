@@ -8,10 +8,11 @@ from functools import partial
 
 from stoker.desk.clerk import Clerk, Decision, Grants, Result, after
 from stoker.desk.within import outside
-from stoker.kernel import rules
+from stoker.kernel import answers, rules
+from stoker.kernel.answers import NOTHING_EARLY
 from stoker.kernel.change import NOTHING, Change
 from stoker.kernel.control import edit, rename
-from stoker.kernel.job import REPLY_PREFIX, Job
+from stoker.kernel.job import Job
 from stoker.kernel.outcome import Awaits, Failed, Finished, Outcome, Released, change_for
 from stoker.kernel.retry import Failure, Verdict
 from stoker.store import Claim
@@ -68,17 +69,16 @@ class Report:
 
     def _change(self, job: Job, outcome: Outcome, now: int) -> Change:
         clerk = self._clerk
-        kept = None
+        early = NOTHING_EARLY
         if isinstance(outcome, Awaits):
-            note = REPLY_PREFIX + outcome.key
-            kept = clerk.store.notes([note]).get(note)
+            early = answers.found(outcome.key, clerk.store.notes(answers.names(outcome.key)))
         return change_for(
             job,
             outcome,
             now=now,
             dice=clerk.dice(),
             settings=clerk.settings(job.queue),
-            kept=kept,
+            early=early,
         )
 
     def _one(self, job: Job, outcome: Outcome) -> Job:

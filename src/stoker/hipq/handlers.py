@@ -109,6 +109,7 @@ class Handlers:
             return self._response, (job, job.response)
         if context.job.unique_key is None:
             self._check_own_key(job)
+        context.expect_reply(self._prefix + job.job_key)
         return self._request, (job,)
 
     def _settle(self, context: Context, said: Any) -> Any:

@@ -221,11 +221,12 @@ class Hipq:
     # -- answers ---------------------------------------------------------------------------
 
     def respond(self, job_type: str, job_key: str, answer: object) -> str:
-        """An answer came in: "delivered", "kept" if nobody waits for it (yet), "repeated"."""
+        """An answer came in: "delivered"; "kept" if nobody waits for it yet; "late" if nobody does
+        any more; "repeated" if its request has been answered."""
         return self.app.reply(self.reply_key(job_type, job_key), answer)
 
     def end_job(self, queue: str, job_type: str, job_id: int, response: object) -> str:
-        """The same for a job that is known by its id; "late" if it is final by now."""
+        """The same for a job that is known by its id; "late" also if it is final by now."""
         self._type(queue, job_type)
         job = self._found(job_type, job_id)
         if job is None:

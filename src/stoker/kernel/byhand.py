@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from stoker.kernel import control, lifecycle, rules
+from stoker.kernel import answers, control, lifecycle, rules
 from stoker.kernel.change import Change, Write
 from stoker.kernel.ending import tally
 from stoker.kernel.job import ENDED, QUEUED, RUNNING, WAITING, Job, State
@@ -93,7 +93,7 @@ def requeue(job: Job, *, now: int, at: int, facts: Facts, uncounted: bool = Fals
     elif job.state is RUNNING:
         back = rules.release(job, now=now, due_at=at)
     elif job.state is WAITING:
-        back = rules.wake(job)
+        back = rules.wake(job) | answers.unanswered(job, now=now, again_at=at)
     else:
         back = control.revive(job, now=now)
     tries = 0 if job.state in ENDED else max(job.attempt - uncounted, 0)

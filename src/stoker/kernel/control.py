@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from stoker.errors import BadInput, IllegalMove
-from stoker.kernel import lifecycle
+from stoker.kernel import answers, lifecycle
 from stoker.kernel.change import Change, Write
 from stoker.kernel.ending import ended, tally
 from stoker.kernel.facts import check, check_new
@@ -58,7 +58,8 @@ def cancel(job: Job, *, now: int, settings: QueueSettings = DEFAULTS) -> Change:
         lifecycle.check("cancel", job, State.RUNNING)
         return Change(writes=(Write(job, {"cancel_requested": True}),))
     lifecycle.check("cancel", job, State.CANCELLED)
-    return ended(job, State.CANCELLED, now=now, settings=settings)
+    over = answers.unanswered(job, now=now)
+    return ended(job, State.CANCELLED, now=now, settings=settings) | over
 
 
 def revive(job: Job, *, now: int) -> Change:

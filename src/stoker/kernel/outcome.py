@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from stoker.kernel import rules
-from stoker.kernel.change import Change, Note
+from stoker.kernel.answers import NOTHING_EARLY, Early
+from stoker.kernel.change import Change
 from stoker.kernel.job import Job
 from stoker.kernel.queue import QueueSettings
 from stoker.kernel.retry import Failure, Verdict, decide
@@ -61,9 +62,9 @@ def change_for(
     now: int,
     dice: float,
     settings: QueueSettings,
-    kept: Note | None = None,
+    early: Early = NOTHING_EARLY,
 ) -> Change:
-    """The Change an outcome deserves. `kept` is an answer that came before it was waited for."""
+    """The Change an outcome deserves. `early` is what came before it was waited for."""
     if isinstance(outcome, Finished):
         return rules.finish(
             job,
@@ -89,7 +90,7 @@ def change_for(
             key=outcome.key,
             timeout=outcome.timeout,
             meta=outcome.meta,
-            kept=kept,
+            early=early,
             settings=settings,
         )
     if isinstance(outcome, Crashed):

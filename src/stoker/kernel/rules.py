@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from stoker.errors import BadInput, IllegalMove
-from stoker.kernel import lifecycle
-from stoker.kernel.change import Change, Note, NoteWrite, Touch, Write
+from stoker.kernel import answers, lifecycle
+from stoker.kernel.answers import NOTHING_EARLY, Early
+from stoker.kernel.change import Change, NoteWrite, Touch, Write
 from stoker.kernel.ending import NO_LEASE, ended, last_facts
 from stoker.kernel.job import (
     CANCELLED,
@@ -237,7 +238,9 @@ def expire(job: Job, *, now: int, dice: float, settings: QueueSettings = DEFAULT
     timed_out = _out_of_time(job, now)
     if timed_out is not None:
         failure = Failure(("stoker.Timeout",), timed_out, timeout=True)
-        return _judge(job, now, failure, dice, settings)
+        change = _judge(job, now, failure, dice, settings)
+        again_at = max((write.set.get("due_at", now) for write in change.writes), default=now)
+        return change | answers.unanswered(job, now=now, again_at=again_at)
     return lose(job, now=now, dice=dice, evidence=_evidence(job, now), settings=settings)
 
 
@@ -331,25 +334,28 @@ def wait(
     key: str,
     timeout: int | None = None,
     meta: str | None = None,
-    kept: Note | None = None,
+    early: Early = NOTHING_EARLY,
     settings: QueueSettings = DEFAULTS,
 ) -> Change:
     """The rest depends on an answer from outside: hold no worker until `reply:<key>` comes.
 
     The try's own time limit covers the wait too. An answer that overtook the question was kept
-    as a note: it is taken, and the job goes on at once.
+    as a note: it is taken, and the job goes on at once. One that is for an older question is
+    thrown away.
     """
     if not key:
         raise BadInput("a reply needs a key that both sides can name; it cannot be empty")
     if job.cancel_requested:
         lifecycle.check("wait", job, CANCELLED)
         return ended(job, CANCELLED, now=now, settings=settings)
-    note = NoteWrite(REPLY_PREFIX + key, None, expect=0 if kept is None else kept.revision)
+    note = NoteWrite(answers.kept_under(key), None, expect=early.guard)
     said = {} if meta is None else {"meta": meta}
-    if kept is not None:
+    reply = early.taken_by(job)
+    if reply is not None:
         lifecycle.check("wait", job, QUEUED)
-        news = {**NO_LEASE, **said, "attempt": job.attempt - 1, "reply": kept.value}
-        return _write(job, QUEUED, **news) | Change(notes=(note,))
+        news = {**NO_LEASE, **said, "attempt": job.attempt - 1, "reply": reply}
+        taken = Change(notes=(note,)) | answers.answered(job, key, now=now)
+        return _write(job, QUEUED, **news) | taken
     lifecycle.check("wait", job, WAITING)
     started = job.started_at if job.started_at is not None else now
     unbound = _REPLACE(job.policy, on_lost=OnLost.REQUEUE)

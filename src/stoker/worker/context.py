@@ -185,6 +185,14 @@ class Context:
         """Leave here and come back later, from the beginning; no try is counted."""
         raise Snoozed(micros(delay))
 
+    def expect_reply(self, key: str) -> None:
+        """The question with this key is about to be sent: what came before is no answer to it.
+
+        For keys that are used more than once. To be said before each question, and not when the
+        handler runs again for its answer, which it would throw away.
+        """
+        self._desk.control.expect_reply(key)
+
     @overload
     def wait_for_reply(self, key: str, *, timeout: Duration | None = None) -> Any: ...
 

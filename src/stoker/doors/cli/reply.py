@@ -13,6 +13,11 @@ from stoker.doors.cli.place import Place
 from stoker.doors.cli.words import read_json
 from stoker.errors import BadInput, Refused
 
+_IGNORED = {
+    Reply.LATE: "the question {key!r} is over, its job waits for no answer any more: this one came "
+    "too late, and no job that begins from now on takes it",
+    Reply.REPEATED: "an answer for {key!r} was there already; this one was ignored",
+}
 _TOLD = {
     Reply.DELIVERED: "delivered: the job that waited for it goes on",
     Reply.KEPT: "kept: nobody waits for it yet, it is there for a minute",
@@ -38,8 +43,8 @@ def reply(here: Place, *, key: str, answer: str, as_json: bool) -> None:
     except BadInput as error:
         raise BadInput(f"the answer cannot be used; {error}; write text as '\"yes\"'") from error
     outcome = here.desk.control.reply(key, said.encode())
-    if outcome is Reply.REPEATED:
-        raise Refused(f"an answer for {key!r} is kept already; this one was ignored")
+    if outcome in _IGNORED:
+        raise Refused(_IGNORED[outcome].format(key=key))
     if as_json:
         show.document({"key": key, "outcome": outcome.value})
     else:

@@ -18,7 +18,8 @@ _HEADER = b"stoker-signature"
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """What became of a reply: delivered, kept for a minute, or repeated and ignored."""
+    """What became of a reply: delivered; kept for a minute; late, since its job waits for it no
+    longer; or repeated, since its question is answered."""
 
     reply: str
 
