@@ -119,6 +119,34 @@ class Load:
         assert len(set(self.acknowledged)) == len(self.acknowledged)
 
 
+class Bystander:
+    """One who wrote to a server before it stuck, and writes again while it does."""
+
+    def __init__(self, url: str) -> None:
+        self._desk = Desk(open_store(url))
+        self._ear = self._desk.store.bell.listen()
+        self.enqueued: list[int] = []
+        self.enqueue()
+        self._ear.wait(PATIENCE)
+
+    def enqueue(self) -> None:
+        """One job, by one call."""
+        self.enqueued.append(self._desk.intake.enqueue(Job("q")).id)
+
+    def hears_of(self, name: str) -> bool:
+        """Does the next ring reach somebody who sleeps?"""
+        heard = self._ear.wait(0.0)  # what was missed meanwhile
+        self._desk.store.bell.ring([name])
+        while heard and name not in heard:
+            heard = self._ear.wait(10)
+        return name in heard
+
+    def close(self) -> None:
+        """Leave."""
+        self._ear.close()
+        self._desk.store.close()
+
+
 def all_ids(desk: Desk, state: State) -> Iterator[int]:
     """Every job in a state, page by page."""
     after = None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from functools import partial
+
 import pytest
 
 from stoker.desk import Desk
@@ -13,7 +16,7 @@ from tests.model.lives import Lives, SeededChooser
 from tests.servers.valkey import HOST
 from tests.servers.valkey_groups import PRIMARIES, Cluster, default_cluster, until
 from tests.store.conformance.acts import put
-from tests.store.redis.load import Load
+from tests.store.redis.load import Bystander, Load
 
 
 @pytest.fixture
@@ -57,6 +60,26 @@ def test_nothing_a_replica_has_acknowledged_is_lost_in_a_failover(cluster: Clust
         cluster.servers[victim].start()
         load.wait_for(200)
         load.assert_nothing_lost()
+        until(cluster.follows, "the return of the old primary", victim)
+
+
+def test_a_primary_that_is_stuck_is_left_for_its_successor(cluster: Cluster) -> None:
+    url = partial(cluster.url, "stuck", partitions=3)
+    with Load(url(ack="replica", patience=20)) as load:
+        load.wait_for(100)
+        bystander = Bystander(url(patience=3))
+        victim = cluster.serving(home_slot(load))
+        cluster.servers[victim].signal(signal.SIGSTOP)
+        until(cluster.leads, "the failover", cluster.partner(victim))
+        for _ in range(3):  # one for each partition
+            bystander.enqueue()
+        assert bystander.hears_of("news")
+        cluster.servers[victim].signal(signal.SIGCONT)
+        load.wait_for(100)
+        load.acknowledged += bystander.enqueued
+        load.assert_nothing_lost()
+        assert load.troubles == []
+        bystander.close()
         until(cluster.follows, "the return of the old primary", victim)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from stoker.store.finding import Checkable, Finding, Level
 from stoker.store.redis import RedisStore
 from tests.servers import valkey
 from tests.servers.valkey import HOST, Server, free_port
+from tests.servers.valkey_groups import until
 from tests.store.conformance.acts import put
 
 EVERYSEC = {"appendonly": "yes", "appendfsync": "everysec"}
@@ -105,6 +107,24 @@ def test_an_acknowledgement_can_wait_for_a_replica(ack: str) -> None:
             with replica.client() as client:
                 assert client.get("{stoker.0}:id") == b"1"
             assert "one of which confirms" in told(primary, "failover", ack=ack).text
+            store.close()
+
+
+@pytest.mark.parametrize(("ack", "command"), [("replica", "wait"), ("fsync%2Breplica", "waitaof")])
+def test_a_server_that_is_demoted_before_it_is_asked_for_replicas_is_waited_for(
+    ack: str, command: str
+) -> None:
+    """A replica that takes writes answers as such a server does, and for as long as it is one."""
+    with valkey.server(EVERYSEC, port=free_port()) as other:
+        demoted = EVERYSEC | {"replicaof": f"{HOST} {other.port}", "replica-read-only": "no"}
+        with valkey.server(demoted, port=free_port()) as server, ThreadPoolExecutor() as threads:
+            store = RedisStore(server.url(ack=ack, patience=20))
+            placed = threads.submit(put, Desk(store))
+            until(lambda: calls(server, command), "a refusal")
+            for each, follows in ((server, "NO ONE"), (other, f"{HOST} {server.port}")):
+                with each.client() as client:
+                    client.execute_command("REPLICAOF", *follows.split())
+            assert placed.result() == 1
             store.close()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -12,7 +14,7 @@ from stoker.store.redis import RedisStore
 from tests.servers.valkey import HOST
 from tests.servers.valkey_groups import SERVICE, Watched, until
 from tests.store.conformance.acts import put
-from tests.store.redis.load import Load
+from tests.store.redis.load import Bystander, Load
 
 
 @pytest.fixture
@@ -31,6 +33,24 @@ def test_nothing_a_replica_has_acknowledged_is_lost_in_a_failover(watched: Watch
         watched.come_back()
         load.wait_for(200)
         load.assert_nothing_lost()
+
+
+def test_a_primary_that_is_stuck_is_left_for_its_successor(watched: Watched) -> None:
+    url = partial(watched.url, "stuck")
+    with Load(url(ack="replica", patience=20)) as load:
+        load.wait_for(100)
+        bystander = Bystander(url(patience=3))
+        watched.primary.signal(signal.SIGSTOP)
+        until(watched.has_taken_over, "the failover")
+        bystander.enqueue()  # in one call: only a part of its patience goes to the one that sticks
+        assert bystander.hears_of("news")
+        watched.primary.kill()
+        watched.come_back()
+        load.wait_for(100)
+        load.acknowledged += bystander.enqueued
+        load.assert_nothing_lost()
+        assert load.troubles == []
+        bystander.close()
 
 
 def test_a_service_nobody_knows_is_told_about(watched: Watched) -> None:

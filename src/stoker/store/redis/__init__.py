@@ -98,9 +98,12 @@ class RedisStore:
 
     def _servers(self) -> list[ServerFacts]:
         """All servers that hold a partition."""
-        ask, where = self._wire.patiently, self._wire.topology.where
-        addresses = dict.fromkeys([ask(where, part.slot) for part in self._parts])
-        return [ask(facts_of, self._wire, address) for address in addresses]
+        return self._wire.patiently(self._facts)
+
+    def _facts(self) -> list[ServerFacts]:
+        where = self._wire.topology.where
+        addresses = dict.fromkeys([where(part.slot) for part in self._parts])
+        return [facts_of(self._wire, address) for address in addresses]
 
     def before_fork(self) -> None:
         """Nothing has to be put away."""

@@ -108,6 +108,8 @@ class RedisListener:
         # Where there are several partitions a claim would stand, and be served, in each of them.
         self._own = secrets.token_hex(8) if len(parts) == 1 else None
         self._deaf = True
+        self._changes = 0
+        """Of the topology, when it was listened to where everything is."""
         self._next_try = 0.0
         self._listen()
 
@@ -117,6 +119,8 @@ class RedisListener:
 
     def wait(self, timeout: float) -> set[str]:
         self._brought = []
+        if not self._deaf and self._changes != self._wire.topology.changes:
+            self._go_elsewhere()
         if self._deaf:
             if self._listen():
                 return self._missed()
@@ -136,9 +140,13 @@ class RedisListener:
             self._brought += brought
             return heard
         except trouble.RedisError:
-            self._hang_up()
-            self._next_try = 0.0
+            self._go_elsewhere()
             return set()
+
+    def _go_elsewhere(self) -> None:
+        """A server that is stuck does not hang up: that it has a successor is learnt by others."""
+        self._hang_up()
+        self._next_try = 0.0
 
     def brought(self) -> list[Job]:
         return self._brought
@@ -169,9 +177,12 @@ class RedisListener:
         return True
 
     def _by_server(self) -> dict[Address, list[Partition]]:
+        topology = self._wire.topology
+        topology.where(self._parts[0].slot)  # what is known is known before it is counted
+        self._changes = topology.changes
         servers: dict[Address, list[Partition]] = {}
         for part in self._parts:
-            servers.setdefault(self._wire.topology.where(part.slot), []).append(part)
+            servers.setdefault(topology.where(part.slot), []).append(part)
         return servers
 
     def _hang_up(self) -> None:

@@ -25,6 +25,8 @@ from stoker.store.redis.vigil import LONGEST, Vigil
 Argument = bytes | str | int | float
 
 _READ_SIZE = 1 << 20
+_SENTINEL_SECONDS = 1.0
+"""Sentinels have nothing to do but answer, and there are others."""
 _INCOMPLETE: Any = object()
 _WAITED_IN_VAIN = (TimeoutError, BlockingIOError, SSLWantReadError)
 
@@ -37,7 +39,8 @@ by the time of the news comes behind them."""
 class Line:
     """A connection to one server, which is made when it is first used."""
 
-    def __init__(self, made: Any) -> None:
+    def __init__(self, made: Any, address: Address) -> None:
+        self.address = address
         self._made = made
         self._socket: Any = None
         self._reader: Any = None
@@ -153,6 +156,8 @@ def _let_the_system_wait(line: socket.socket, seconds: float) -> None:
 def connect(options: Options, address: Address, *, sentinel: bool = False) -> Line:
     """A connection to one server, which is made when it is first used."""
     kind, settings = _kind(options, address)
+    # A little more, so that whoever waits in the server for a replica or a disk comes first.
+    seconds = _SENTINEL_SECONDS if sentinel else options.attempt + 1.0
     if sentinel:
         settings |= {"username": options.sentinel_username, "password": options.sentinel_password}
     else:
@@ -161,13 +166,12 @@ def connect(options: Options, address: Address, *, sentinel: bool = False) -> Li
     made = kind(
         **settings,
         protocol=2,
-        # A little more, so that whoever waits in the server for a replica or a disk comes first.
-        socket_timeout=options.patience + 1.0,
-        socket_connect_timeout=max(options.patience, 1.0),
+        socket_timeout=seconds,
+        socket_connect_timeout=max(seconds - 1.0, 1.0),
         retry=Retry(NoBackoff(), 0),
         driver_info=None,
     )
-    return Line(made)
+    return Line(made, address)
 
 
 def _kind(options: Options, address: Address) -> tuple[Any, dict[str, Any]]:

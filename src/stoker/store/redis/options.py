@@ -30,6 +30,8 @@ MOST_PARTITIONS = 512
 """Ids of so many partitions stay exact in every language that keeps numbers as doubles."""
 
 _PORTS = {"sentinel": 26379}
+_LONGEST_ATTEMPT = 2.5
+"""Logs that are synced every second may take two until a replica, too, has confirmed."""
 _DIGITS = re.compile(r"[0-9]{1,18}")
 _PREFIX = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
@@ -75,6 +77,12 @@ class Options(msgspec.Struct, frozen=True):
     unsafe: bool = False
     patience: float = 5.0
     """Seconds for which trouble with the server is waited out."""
+
+    @property
+    def attempt(self) -> float:
+        """Seconds that one server is given. Where another may take over that is a part of the
+        patience, for a server that is stuck says nothing, and the rest is for its successor."""
+        return min(self.patience / 2, _LONGEST_ATTEMPT) if self.kind else self.patience
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.addresses))

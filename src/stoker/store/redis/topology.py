@@ -27,18 +27,21 @@ class Topology(Protocol):
     """Knows at which server a slot is served."""
 
     clustered: bool
+    changes: int
+    """How often it turned out that something is elsewhere than before."""
 
     def where(self, slot: int) -> Address:
         """The server to go to; may ask around."""
 
-    def doubt(self) -> None:
-        """It was not there, or is not what it was: ask around anew."""
+    def doubt(self, suspect: Address | None = None) -> None:
+        """It was not there, or is not what it was: ask around anew, and the suspect last."""
 
 
 class Single:
     """One server, always the same."""
 
     clustered = False
+    changes = 0
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -46,7 +49,7 @@ class Single:
     def where(self, slot: int) -> Address:  # noqa: ARG002 - all slots are there
         return self._address
 
-    def doubt(self) -> None:
+    def doubt(self, suspect: Address | None = None) -> None:
         """There is nobody to ask."""
 
 
@@ -60,11 +63,16 @@ class Sentinels:
         self._addresses = list(addresses)
         self._service = service
         self._primary: Address | None = None
+        self._last: Address | None = None
+        self.changes = 0
 
     def where(self, slot: int) -> Address:  # noqa: ARG002 - all slots are there
-        if self._primary is None:
-            self._primary = self._named()
-        return self._primary
+        primary = self._primary  # which others may doubt meanwhile
+        if primary is None:
+            self._primary = primary = self._named()
+            if primary != self._last:
+                self._last, self.changes = primary, self.changes + 1
+        return primary
 
     def _named(self) -> Address:
         last: RedisError = NoConnection("no Sentinel was named")
@@ -81,8 +89,12 @@ class Sentinels:
             last = NoConnection(f"Sentinel {address} knows no service called {self._service!r}")
         raise last
 
-    def doubt(self) -> None:
+    def doubt(self, suspect: Address | None = None) -> None:  # noqa: ARG002 - it is no Sentinel
         self._primary = None
+
+
+_Table = tuple[tuple[int, int, Address], ...]
+"""First slot, last slot, and where they are served."""
 
 
 class Cluster:
@@ -93,36 +105,48 @@ class Cluster:
     def __init__(self, ask: Ask, addresses: Sequence[Address]) -> None:
         self._ask = ask
         self._start = tuple(addresses)
-        self._known: tuple[Address, ...] = ()
-        self._slots: list[tuple[int, int, Address]] = []
+        self._suspects: set[Address] = set()
+        self._table: _Table = ()
+        """As it was told last."""
+        self._is_doubted = True
+        self.changes = 0
 
     def where(self, slot: int) -> Address:
-        if not self._slots:
-            self._look_around()
-        for first, last, address in self._slots:
+        table = self._told_table() if self._is_doubted else self._table
+        for first, last, address in table:
             if first <= slot <= last:
                 return address
         self.doubt()
         raise NoConnection(f"no server of the cluster serves slot {slot}")
 
-    def _look_around(self) -> None:
+    def _told_table(self) -> _Table:
         last: RedisError = NoConnection("no server of the cluster was named")
-        for address in (*self._known, *self._start):
+        known = dict.fromkeys((*(address for _, _, address in self._table), *self._start))
+        for address in sorted(known, key=self._suspects.__contains__):
             try:
                 told = self._ask(address, "CLUSTER", "SLOTS")
             except RedisError as error:
                 last = error
                 continue
-            self._slots = [
-                (first, last_slot, _address(primary, address))
-                for first, last_slot, primary, *_ in told
-            ]
-            self._known = tuple({address for _, _, address in self._slots})
-            return
+            self._suspects.discard(address)
+            return self._learnt(
+                tuple(
+                    (first, last_slot, _address(primary, address))
+                    for first, last_slot, primary, *_ in told
+                )
+            )
         raise last
 
-    def doubt(self) -> None:
-        self._slots = []
+    def _learnt(self, table: _Table) -> _Table:
+        if table != self._table:
+            self._table, self.changes = table, self.changes + 1
+        self._is_doubted = False
+        return table
+
+    def doubt(self, suspect: Address | None = None) -> None:
+        self._is_doubted = True
+        if suspect is not None:
+            self._suspects.add(suspect)
 
 
 def _address(node: Sequence[Any], asked: Address) -> Address:

@@ -42,7 +42,15 @@ def raise_if_hopeless(options: Options, error: trouble.RedisError) -> None:
 _FORBIDDEN = ("ACL failure in script", "user executing the script can't")
 _BY_LOCALE = "text is not compared byte by byte"
 """How our functions say that they cannot work here: see lua/base.lua."""
-_PASSING = ("BUSY ", "NOREPLICAS", "UNBLOCKED", "Can not run script with write flag")
+_PASSING = (
+    "BUSY ",
+    "NOREPLICAS",
+    "UNBLOCKED",
+    "Can not run script with write flag",
+    "WAIT cannot be used with replica",
+    "WAITAOF cannot be used with replica",
+)
+"""How answers begin of servers that were demoted under way, or can do it later."""
 _PASSING_KINDS = (
     trouble.ReadOnlyError,
     trouble.TryAgainError,

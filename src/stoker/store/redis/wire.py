@@ -111,10 +111,10 @@ class Wire:
                 return ask(*args)
             except trouble.RedisError as error:
                 raise_if_hopeless(self.options, error)
+                if not isinstance(error, trouble.TryAgainError):
+                    self.topology.doubt()  # also for whoever calls next
                 if time.monotonic() + pause > deadline:
                     raise unavailable(self.options, error) from error
-                if not isinstance(error, trouble.TryAgainError):
-                    self.topology.doubt()
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -145,6 +145,7 @@ class Wire:
         except BaseException:
             line.disconnect()
             idle.clear()  # what befell this one has befallen them all
+            self.topology.doubt(line.address)
             raise
         _give_back(line, idle)
         return answer
@@ -160,7 +161,7 @@ class Wire:
 
     def _confirm(self, line: Line, ack: Ack) -> None:
         """Wait until what was written on this connection is as safe as was asked for."""
-        milliseconds = round(self.options.patience * 1000)
+        milliseconds = round(self.options.attempt * 1000)
         disks, replicas = ack is not Ack.REPLICA, ack is not Ack.FSYNC
         if disks:
             on_disks = line.exchange(packed("WAITAOF", 1, int(replicas), milliseconds))
