@@ -36,6 +36,9 @@ class Proxy:
         """Pass on no answers."""
         self.deaf = False
         """Take in no questions."""
+        self.flowing = threading.Event()
+        """While it is not set nothing passes, either way, and nothing is cut or lost."""
+        self.flowing.set()
         self.cuts = 0
         self.questions: list[bytes] = []
         """All that was asked."""
@@ -49,14 +52,21 @@ class Proxy:
             self._listener.bind(str(self.socket))
             self._listener.listen()
         self._open: set[socket.socket] = set()
+        self._stranded: set[socket.socket] = set()
+        self._over = threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def port(self) -> int:
+        """Where it listens, if it does so on a port."""
+        return int(self._listener.getsockname()[1])
 
     def url(self, prefix: str) -> str:
         """The address of a store behind it."""
         if not self._by_port:
             return f"unix://{self.socket}?prefix={prefix}"
         scheme = "rediss" if self._tls is not None else "redis"
-        return f"{scheme}://{HOST}:{self._listener.getsockname()[1]}?prefix={prefix}"
+        return f"{scheme}://{HOST}:{self.port}?prefix={prefix}"
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -77,6 +87,9 @@ class Proxy:
         doomed = False
         while True:
             ready, _, _ = select.select([server] if self.deaf else [client, server], [], [])
+            self.flowing.wait()
+            if client in self._stranded:
+                self._over.wait()
             if client in ready:
                 question = client.recv(_AT_ONCE)
                 self.questions.append(question)
@@ -106,6 +119,11 @@ class Proxy:
             self.lose_answers_to = None
         return doomed
 
+    def strand_all(self) -> None:
+        """Pass nothing on any more of what is open by now, and cut nothing: neither end hears of
+        it. New connections are as they were."""
+        self._stranded |= self._open
+
     def cut_all(self) -> None:
         """Cut every connection there is."""
         for end in list(self._open):
@@ -114,6 +132,8 @@ class Proxy:
 
     def close(self) -> None:
         """Pass nothing on any more."""
+        self.flowing.set()
+        self._over.set()
         self._listener.close()
         self.cut_all()
 

@@ -3,7 +3,7 @@
 ferry       claims and reports, in batches that follow the load
 crews       threads, an event loop, processes: where handlers run
 performing  one handler, and its outcome as a value
-heart       the session's beats, cancel requests, time limits
+heart       leases, time limits, cancel requests; has the session's beats made by beaters
 worker      all of it together, in one process
 supervisor  several such processes, watched from outside
 """

@@ -302,8 +302,8 @@ class Ferry:
         return self._concurrency - len(self.in_hand) if self.accepting else 0
 
     def _exchange(self, told: list[tuple[Job, Outcome]], room: int) -> list[Job]:
-        desk, session = self._desk, self._heart.session
-        claims = [claim for claim in self._claims(room) if claim.queues]
+        desk, session = self._desk, self._heart.living_session()
+        claims = [claim for claim in self._claims(room, session) if claim.queues]
         if not claims and not told:
             return []
         results, grants = desk.report.many(told, claims)
@@ -322,12 +322,11 @@ class Ferry:
                 self._woken = True  # and at once again, as somebody new
             return []
 
-    def _claims(self, room: int) -> list[Claim]:
+    def _claims(self, room: int, session: int) -> list[Claim]:
         """What to ask for. It is left standing by a worker that has nothing else to do: no job
         shall wait for one that its handlers keep busy."""
         if not room and self._standing is None:
             return []
-        session = self._heart.session
         claim = self._desk.dispatch.request(self._queues, max(room, 1), session=session)
         stands = self._ear.address if self._ear and room and not self.in_hand else None
         if stands is not None and self._standing is not None:
