@@ -69,19 +69,19 @@ class Server:
     """A server of our own, with its data in a folder for temporary files."""
 
     def __init__(self, programs: Path, settings: Sequence[str] = _HASTY) -> None:
-        self._programs = programs
+        self.programs = programs
         self._settings = [word for each in settings for word in ("-c", each)]
-        self._folder = Path(tempfile.mkdtemp(prefix="stoker-pg-"))
-        self._data = self._folder / "data"
+        self.folder = Path(tempfile.mkdtemp(prefix="stoker-pg-"))
+        self._data = self.folder / "data"
         self._user = _user()
         if self._user:
-            os.chown(self._folder, self._user["user"], self._user["group"])
+            os.chown(self.folder, self._user["user"], self._user["group"])
         self._make()
         self.start()
 
     def _make(self) -> None:
         command: list[str | Path] = [
-            self._programs / "initdb",
+            self.programs / "initdb",
             "-D",
             self._data,
             "-U",
@@ -89,16 +89,16 @@ class Server:
             "--no-sync",
         ]
         command += ["--auth=trust", "--encoding=UTF8", "--locale=C"]
-        with (self._folder / "initdb.log").open("wb") as log:
+        with (self.folder / "initdb.log").open("wb") as log:
             subprocess.run(
-                command, check=True, stdout=log, stderr=log, cwd=self._folder, **self._user
+                command, check=True, stdout=log, stderr=log, cwd=self.folder, **self._user
             )
         rules = self._data / "pg_hba.conf"
         rules.write_text(f"local all {LOCKED_ROLE} scram-sha-256\n{rules.read_text()}")
 
     def start(self) -> None:
         """Start it and wait until it answers."""
-        server = [self._programs / "postgres", "-D", self._data, "-k", self._folder]
+        server = [self.programs / "postgres", "-D", self._data, "-k", self.folder]
         server += ["-c", "listen_addresses=", *self._settings]
         deadline = time.monotonic() + PATIENCE
         # After a kill the old server's children may need a moment to notice.
@@ -107,13 +107,13 @@ class Server:
             time.sleep(0.05)
 
     def _try_to_start(self, server: Sequence[Any]) -> bool:
-        with (self._folder / "server.log").open("ab") as log:
+        with (self.folder / "server.log").open("ab") as log:
             self._keeper = subprocess.Popen(
-                ["sh", "-c", _KEEPER, self._folder, *server],
+                ["sh", "-c", _KEEPER, self.folder, *server],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                cwd=self._folder,
+                cwd=self.folder,
                 **self._user,
             )
         assert self._keeper.stdout is not None
@@ -161,20 +161,20 @@ class Server:
     def remove(self) -> None:
         """End it and forget its data."""
         self.stop()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def log(self) -> str:
         """What it has said."""
-        return (self._folder / "server.log").read_text(errors="replace")
+        return (self.folder / "server.log").read_text(errors="replace")
 
     @property
     def socket(self) -> Path:
         """Where it listens."""
-        return self._folder / ".s.PGSQL.5432"
+        return self.folder / ".s.PGSQL.5432"
 
     def url(self, schema: str | None = None, *, user: str = "postgres", **more: str) -> str:
         """The address of the server, or of a store in it."""
-        options = {"host": str(self._folder), **more}
+        options = {"host": str(self.folder), **more}
         if schema is not None:
             options["schema"] = schema
         query = "&".join(f"{name}={value}" for name, value in options.items())

@@ -11,7 +11,6 @@ from stoker.store import Store
 from tests.engines import ENGINES_AND_LIBRARIES, OTHER_WAYS, VirtualClock
 from tests.store.conformance.acts import counted, surveyed
 
-
 _ABOUT_CHOOSING = {
     *("ageing", "by_hand", "capacity", "claim", "edit_delete", "fair", "gone_at_once", "keys"),
     *("order", "rates", "settings", "shared_limits", "shares", "standing", "task_limits"),

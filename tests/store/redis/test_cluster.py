@@ -16,7 +16,7 @@ from tests.model.lives import Lives, SeededChooser
 from tests.servers.valkey import HOST
 from tests.servers.valkey_groups import PRIMARIES, Cluster, default_cluster, until
 from tests.store.conformance.acts import put
-from tests.store.redis.load import Bystander, Load
+from tests.store.load import Bystander, Load
 
 
 @pytest.fixture

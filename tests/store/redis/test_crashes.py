@@ -16,7 +16,7 @@ from stoker.store.redis import RedisStore
 from tests.servers import valkey
 from tests.servers.valkey import DURABLE, Server
 from tests.store.conformance.acts import put
-from tests.store.redis.load import PATIENCE, Load
+from tests.store.load import PATIENCE, Load
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from stoker.store.redis import RedisStore
 from tests.servers.valkey import HOST
 from tests.servers.valkey_groups import SERVICE, Watched, until
 from tests.store.conformance.acts import put
-from tests.store.redis.load import Bystander, Load
+from tests.store.load import Bystander, Load
 
 
 @pytest.fixture

@@ -54,6 +54,8 @@ _PATIENCE = {
     "tcp_user_timeout": "20000",
     "fallback_application_name": "stoker",
 }
+# A standby would be of no use: the driver goes on to the next host.
+_OF_SEVERAL = {"target_session_attrs": "read-write"}
 
 
 class Address(NamedTuple):
@@ -88,7 +90,8 @@ def read_url(url: str) -> Address:
             f"cannot read the URL of the store ({str(error).strip()}); write "
             "postgresql://user:password@host:port/database, with ?schema=name if you like"
         ) from None
-    wishes = {name: value for name, value in _PATIENCE.items() if name not in given}
+    wishes = {**_PATIENCE, **(_OF_SEVERAL if "," in str(given.get("host", "")) else {})}
+    wishes = {name: value for name, value in wishes.items() if name not in given}
     return Address(
         make_conninfo(rest, client_encoding="UTF8", **wishes), schema, listen == "yes", _shown(url)
     )
@@ -255,6 +258,11 @@ _TOLD: tuple[tuple[tuple[type[psycopg.Error], ...], type[StokerError], str], ...
 def is_misunderstanding(error: StoreError) -> bool:
     """Was it that the server knows nothing of what it was told to use?"""
     return isinstance(error.__cause__, psycopg.ProgrammingError)
+
+
+def is_of_no_more_use(error: BaseException | None) -> bool:
+    """Does the error tell that its connection leads to a server that is no longer the right one?"""
+    return isinstance(error, errors.ReadOnlySqlTransaction)
 
 
 def _told(shown: str, error: psycopg.Error) -> StokerError:

@@ -16,7 +16,7 @@ from weakref import WeakSet, ref
 
 from stoker.errors import StoreUnavailable
 from stoker.store.forks import heed_forks
-from stoker.store.postgres.driver import Connection, is_idle
+from stoker.store.postgres.driver import Connection, is_idle, is_of_no_more_use
 
 
 class Pool:
@@ -65,9 +65,9 @@ class Pool:
             self._all.add(connection)
         return connection
 
-    def give_back(self, connection: Connection) -> None:
+    def give_back(self, connection: Connection, *, spoilt: bool = False) -> None:
         """The caller needs it no more."""
-        if not is_idle(connection) or self.closed:
+        if spoilt or not is_idle(connection) or self.closed:
             self._drop(connection)
             return
         with self._lock:
@@ -134,9 +134,9 @@ class Lent:
             raise
         return self._connection
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _where: object) -> None:
         try:
-            self._pool.give_back(self._connection)
+            self._pool.give_back(self._connection, spoilt=is_of_no_more_use(error))
         finally:
             self._place = None
 
