@@ -83,7 +83,7 @@ def test_a_negative_duration_is_refused(value: float | timedelta) -> None:
 
 @pytest.mark.parametrize("value", ["4000000d", 10**15, 1e300, "999999999999999999w"])
 def test_a_duration_of_more_than_ten_thousand_years_is_refused(value: str | float) -> None:
-    with pytest.raises(BadInput, match="longer than 10,000 years"):
+    with pytest.raises(BadInput, match="longer than 1,000 years"):
         duration.micros(value)
 
 

@@ -138,7 +138,7 @@ def test_an_interval_reads_back_from_its_text(repeat: Every) -> None:
     [
         ("every", "cannot read the duration ''"),
         ("every now and then", "cannot read the duration 'now and then'"),
-        ("every 0s", 'more than 0, such as "every 5m"'),
+        ("every 0s", 'a microsecond to 1,000 years, such as "every 5m"'),
         ("every 5m; missed=none", "missed=none is unknown: choose missed=skip, missed=latest"),
         ("every 5m; missed=all:0", "missed=all:0 is unknown"),
         ("every 5m; missed=all:1001", "needs N from 1 to 1000"),

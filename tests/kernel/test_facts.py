@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from stoker.errors import BadInput
-from stoker.kernel.facts import HEAVIEST, HIGHEST_RANK, check, check_new
+from stoker.kernel.facts import HEAVIEST, check, check_new
 from stoker.kernel.job import Format, Job, State
 from stoker.kernel.policy import Policy
+from stoker.kernel.ranges import HIGHEST_RANK
 from stoker.kernel.zones import END, FIRST
 from tests.kernel.samples import job_in
 

@@ -106,5 +106,7 @@ def test_maintenance_is_by_windows_or_between_two_moments() -> None:
     ):
         with pytest.raises(BadInput, match="by windows, or has a start and an end"):
             Maintenance(**given)
-    with pytest.raises(BadInput, match="less than no time"):
+    with pytest.raises(BadInput, match="drains from 0 to 1,000 years"):
         Maintenance(start=1, end=2, drain=-1)
+    with pytest.raises(BadInput, match="outside the years 2 to 9998"):
+        Maintenance(start=1, end=10**30)

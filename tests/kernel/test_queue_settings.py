@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -19,10 +20,41 @@ def test_amounts_are_counted_in_thousandths(amount: float, counted: int) -> None
     assert units(amount) == counted
 
 
-@pytest.mark.parametrize("amount", [float("inf"), float("-inf"), float("nan")])
-def test_an_amount_that_is_no_number_is_refused(amount: float) -> None:
-    with pytest.raises(BadInput, match="is no amount"):
-        QueueSettings(capacity=amount)
+BEYOND = [1e9 + 1, 2**31, 2**63, 10**30, 1e300, 10**5000, float("inf"), float("nan")]
+NO_NUMBERS = [-1, True, "5", [5]]
+
+
+def named(value: object) -> str:
+    return str(value)[:10] if value != 10**5000 else "10**5000"
+
+
+@pytest.mark.parametrize("amount", [*BEYOND, *NO_NUMBERS], ids=named)
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("capacity", lambda amount: {"capacity": amount}),
+        ("key_capacity", lambda amount: {"key_capacity": amount}),
+        (r"keys\['a'\]", lambda amount: {"keys": {"a": amount}}),
+        (r"tasks\['a'\]", lambda amount: {"tasks": {"a": amount}}),
+        (r"shares\['a'\]", lambda amount: {"capacity": 1, "shares": {"a": amount}}),
+        (r"turns\['a'\]", lambda amount: {"turns": {"a": amount}}),
+    ],
+)
+def test_an_amount_out_of_range_is_refused_with_the_range(
+    name: str, settings: Callable[[object], dict[str, Any]], amount: object
+) -> None:
+    with pytest.raises(BadInput, match=f"^{name} must be a number from 0 to 1,000,000,000, not "):
+        QueueSettings(**settings(amount))
+
+
+def test_the_greatest_amount_is_taken() -> None:
+    assert QueueSettings(capacity=10**9).units() == 10**12
+
+
+@pytest.mark.parametrize("ageing", [0, -1, 1.5, True, *BEYOND[2:]], ids=named)
+def test_ageing_is_a_time_of_whole_microseconds(ageing: Any) -> None:
+    with pytest.raises(BadInput, match="ageing must be longer than 0 and at most 1,000 years"):
+        QueueSettings(ageing=ageing)
 
 
 @pytest.mark.parametrize("amount", [0.0001, 1.23456, 1 / 3])
@@ -35,7 +67,6 @@ def test_an_amount_finer_than_a_thousandth_is_refused(amount: float) -> None:
     ("settings", "name"),
     [
         ({"capacity": 0}, "capacity"),
-        ({"capacity": -1}, "capacity"),
         ({"key_capacity": 0}, "key_capacity"),
         ({"keys": {"a": 1, "b": 0}}, r"keys\['b'\]"),
     ],
@@ -53,9 +84,9 @@ def test_a_limit_finer_than_a_thousandth_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["finished", "failed", "cancelled"])
-@pytest.mark.parametrize("kept", [-1, 2**63 - 1])
-def test_nothing_is_kept_for_less_than_no_time_or_for_ages(name: str, kept: int) -> None:
-    with pytest.raises(BadInput, match=f"retention.{name} cannot be negative or more than 10,000"):
+@pytest.mark.parametrize("kept", [-1, 2**63 - 1, 10**30, 1.5, True, float("nan")])
+def test_nothing_is_kept_for_less_than_no_time_or_for_ages(name: str, kept: Any) -> None:
+    with pytest.raises(BadInput, match=f"retention.{name} must be from 0 to 1,000 years"):
         Retention(**{name: kept})
 
 
@@ -112,4 +143,4 @@ def test_settings_are_checked_also_when_they_are_read_or_replaced() -> None:
     with pytest.raises(msgspec.ValidationError, match="capacity must be more than 0"):
         msgspec.json.decode(b'{"capacity": 0}', type=QueueSettings)
     with pytest.raises(BadInput, match="capacity must be more than 0"):
-        msgspec.structs.replace(DEFAULTS, capacity=-1)
+        msgspec.structs.replace(DEFAULTS, capacity=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -52,6 +53,26 @@ def test_a_rate_is_shown_as_it_is_said() -> None:
 def test_what_is_no_rate_is_refused_with_a_hint(text: str) -> None:
     with pytest.raises(BadInput):
         parse_rate(text)
+
+
+@pytest.mark.parametrize("beyond", [1e9 + 1, 2**63, 10**30, float("inf"), float("nan"), True, "5"])
+def test_more_than_a_thousand_million_is_no_amount_of_a_rate(beyond: Any) -> None:
+    with pytest.raises(BadInput, match="the amount of a rate must be a number from 0 to 1,000,000"):
+        Rate(beyond, SECOND)
+    with pytest.raises(BadInput, match="the burst of a rate must be a number from 0 to 1,000,000"):
+        Rate(1, SECOND, burst=beyond)
+
+
+@pytest.mark.parametrize("period", [999, 367 * 86_400 * SECOND, 10**30, 1e6, float("nan"), True])
+def test_a_period_is_a_year_at_most(period: Any) -> None:
+    with pytest.raises(BadInput, match="between a millisecond and a year"):
+        Rate(1, period)
+
+
+def test_a_burst_comes_again_within_a_hundred_years() -> None:
+    assert parse_rate("1 per 366d, burst 100").burst == 100
+    with pytest.raises(BadInput, match="within 100 years; give the rate a smaller one, or a great"):
+        parse_rate("1 per 366d, burst 101")
 
 
 def admitted(rate: Rate, arrivals: list[tuple[int, int]]) -> list[tuple[int, int]]:

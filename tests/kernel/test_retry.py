@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -315,6 +316,20 @@ def test_a_handler_that_raises_gives_up_and_both_errors_are_kept() -> None:
     assert consult(broken, object(), BOOM, NOW) == GiveUp(
         "boom (given up, for the retry handler raised KeyError: 'tenant')"
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        ({"at": 10**30}, "lies outside the years 2 to 9998"),
+        ({"at": 1.5}, "lies outside the years 2 to 9998"),
+        ({"at": NOW, "rank": 2**63}, "rank must be a whole number from"),
+    ],
+)
+def test_a_handler_cannot_say_when_or_where_no_job_can_be(said: Any, fault: str) -> None:
+    verdict = consult(lambda job, failure: Again(**said), object(), BOOM, NOW)
+    assert isinstance(verdict, GiveUp)
+    assert fault in str(verdict.reason)
 
 
 def test_a_handler_does_not_swallow_a_request_to_stop() -> None:

@@ -316,7 +316,7 @@ class Task(Generic[P, R]):
             rank=said.rank or 0,
             due_at=said.at or 0,
             policy=policy,
-            weight=1000 if said.weight is None else units(said.weight),
+            weight=1000 if said.weight is None else units(said.weight, "weight"),
             key=said.key,
             unique_key=None if said.unique is None else unique_key(task.name, said.unique),
             ref=said.ref,

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from stoker.desk.clerk import Clerk
 from stoker.desk.opening import Opening
-from stoker.errors import BadInput, SessionLost
+from stoker.errors import SessionLost
 from stoker.kernel import rules
+from stoker.kernel.duration import check_time
 from stoker.kernel.glob import check_pattern, is_glob
 from stoker.kernel.job import Job
+from stoker.kernel.ranges import check_range
 from stoker.kernel.window import is_open
 from stoker.store import MOST_AT_ONCE, Beat, Claim, Session
 
@@ -42,8 +44,9 @@ class Dispatch:
         visibility: int | None = None,
     ) -> Claim:
         """A claim to be sent along with other business."""
-        if not 1 <= limit <= MOST_AT_ONCE:
-            raise BadInput(f"claim between 1 and {MOST_AT_ONCE} jobs at a time, not {limit}")
+        check_range("the limit of a claim", limit, 1, MOST_AT_ONCE, whole=True)
+        if visibility is not None:
+            check_time("visibility", visibility)
         names = self.opening.claimable(self.named(queues))
         return Claim(names, limit, self._clerk.token(), session, visibility)
 
@@ -82,6 +85,7 @@ class Dispatch:
 
     def open_session(self, name: str = "", info: str = "{}", *, ttl: int) -> int:
         """Begin a worker's session; without beats it is dead after `ttl` microseconds."""
+        check_time("ttl", ttl)
         session = Session(self._clerk.token(), name, info)
         self._clerk.store.enrol(session, ttl)
         return session.id
@@ -93,6 +97,7 @@ class Dispatch:
     def beat(self, session: int, *, ttl: int, watch: bool = False) -> Beat:
         """Say that the worker lives; learn which of its jobs are to be cancelled and, if it keeps
         watch, whether there are chores to do."""
+        check_time("ttl", ttl)
         return self._clerk.store.beat(session, ttl, watch=watch)
 
     def close_session(self, session: int) -> None:

@@ -172,7 +172,7 @@ class Hipq:
             json_of("the job_data", said.job_data),
             rank=kind.default_priority if said.priority is None else said.priority,
             due_at=0 if at is None else moment(at),
-            weight=0 if critical else units(factor),
+            weight=0 if critical else units(factor, "a throttle factor"),
             key=said.throttle_key,
             unique_key=None if key is None else self._prefix(said.job_type) + key,
             policy=policy_of(said, kind, self._task(said.job_type)),

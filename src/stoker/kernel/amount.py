@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import math
-
 from stoker.errors import BadInput
 from stoker.kernel.job import WHOLE_WEIGHT
+from stoker.kernel.ranges import check_range
+
+MOST = 10**9
+"""In thousandths, and times a thousand, it is still exact wherever it has to be reckoned with."""
 
 
-def units(amount: float) -> int:
+def units(amount: float, what: str = "an amount") -> int:
     """A weight or capacity in thousandths, as it is counted."""
-    if not math.isfinite(amount * WHOLE_WEIGHT):
-        raise BadInput(f"{amount} is no amount; give a number, or nothing at all for no limit")
+    check_range(what, amount, 0, MOST)
     counted = round(amount * WHOLE_WEIGHT)
     if abs(counted - amount * WHOLE_WEIGHT) > 1e-6:
-        raise BadInput(f"{amount} is finer than a thousandth; round it to three decimals")
+        raise BadInput(f"{what} of {amount} is finer than a thousandth; round it to three decimals")
     return counted
 
 

@@ -17,7 +17,8 @@ UNITS = {
     "ms": 1_000,
     "us": 1,
 }
-LONGEST = 10_000 * 365 * UNITS["d"]
+LONGEST = 1_000 * 365 * UNITS["d"]
+"""Whatever lies so far ahead is still in the calendar."""
 
 _NUMBER = r"[0-9]{1,18}(?:\.[0-9]{1,9})?"
 
@@ -45,8 +46,28 @@ def micros(value: str | int | float | timedelta) -> int:
     if amount < 0:
         raise BadInput(f"the duration {value!r} is negative: give 0 or more, such as 30s")
     if amount > LONGEST:
-        raise BadInput(f"the duration {value!r} is longer than 10,000 years: give a shorter one")
+        raise BadInput(f"the duration {value!r} is longer than 1,000 years: give a shorter one")
     return round(amount)
+
+
+def is_time(value: object, *, least: int = 0) -> bool:
+    """Is it a time that may be said: whole microseconds, and no more than 1,000 years?
+
+    >>> is_time(0), is_time(0, least=1), is_time(2**63), is_time(1.5), is_time(True)
+    (True, False, False, False, False)
+    """
+    return type(value) is int and least <= value <= LONGEST
+
+
+def check_time(what: str, value: object) -> None:
+    """Refuse what is no time that may be said.
+
+    >>> check_time("visibility", 1e300)
+    Traceback (most recent call last):
+    stoker.errors.BadInput: visibility must be from 0 to 1,000 years, in whole microseconds
+    """
+    if not is_time(value):
+        raise BadInput(f"{what} must be from 0 to 1,000 years, in whole microseconds")
 
 
 def text(micros: int) -> str:

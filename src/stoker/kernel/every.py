@@ -34,8 +34,10 @@ class Every(Ticking, frozen=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.interval <= 0:
-            raise BadInput('"every" needs a duration of more than 0, such as "every 5m"')
+        if not duration.is_time(self.interval, least=1):
+            raise BadInput(
+                '"every" needs a duration from a microsecond to 1,000 years, such as "every 5m"'
+            )
 
     @classmethod
     def parse(cls, text: str) -> Every:

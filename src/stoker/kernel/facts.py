@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from msgspec.structs import asdict, astuple
 
 from stoker.errors import BadInput
-from stoker.kernel.job import Format, Job, State
+from stoker.kernel.amount import MOST
+from stoker.kernel.job import WHOLE_WEIGHT, Format, Job, State
 from stoker.kernel.policy import Policy
+from stoker.kernel.ranges import HIGHEST_RANK, check_range
 from stoker.kernel.zones import END, FIRST
 
-HIGHEST_RANK = 2**62
-HEAVIEST = 10**12
+HEAVIEST = MOST * WHOLE_WEIGHT
 
 _NUMBERS = {
     "rank": (-HIGHEST_RANK, HIGHEST_RANK),
@@ -69,18 +70,13 @@ def check(facts: Mapping[str, object]) -> None:
     """Refuse facts that no store could keep."""
     for name, value in facts.items():
         if name in _NUMBERS:
-            _check_number(name, value, *_NUMBERS[name])
+            check_range(name, value, *_NUMBERS[name], whole=True)
         elif name in _TEXTS:
             if value is not None or name in _NEEDED:
                 check_text(name, value)
         elif not isinstance(value, _KINDS[name]):
             kind = _KINDS[name].__name__
             raise BadInput(f"{name} must be {kind}, not {type(value).__name__}")
-
-
-def _check_number(name: str, value: object, low: int, high: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise BadInput(f"{name} must be a whole number from {low:,} to {high:,}, not {value!r}")
 
 
 def check_text(name: str, value: object) -> None:

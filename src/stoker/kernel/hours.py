@@ -15,7 +15,7 @@ import msgspec
 from stoker.errors import BadInput
 from stoker.kernel import duration
 from stoker.kernel.window import Windows, closes_at, next_open, parse_windows, windows_text
-from stoker.kernel.zones import change_between, load_zone, moment_of, readings
+from stoker.kernel.zones import change_between, check_moment, load_zone, moment_of, readings
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -46,12 +46,15 @@ class Maintenance(msgspec.Struct, frozen=True, omit_defaults=True):
     def __post_init__(self) -> None:
         if (self.windows is None) == (self.start is None or self.end is None):
             raise BadInput(f"maintenance is by windows, or has a start and an end: {_EXAMPLES}")
+        for moment in (self.start, self.end):
+            if moment is not None:
+                check_moment(moment)
         if self.start is not None and self.end is not None and self.start >= self.end:
             raise BadInput("maintenance must end after it has begun; look at its two times again")
         if self.windows is not None and _never_closes(self.windows):
             raise BadInput("maintenance that never ends is a pause; pause the queue instead")
-        if self.drain < 0:
-            raise BadInput("maintenance cannot drain for less than no time; leave drain out")
+        if not duration.is_time(self.drain):
+            raise BadInput("maintenance drains from 0 to 1,000 years; leave drain out for none")
 
     def __str__(self) -> str:
         when = f"{_shown(self.start)} to {_shown(self.end)}"

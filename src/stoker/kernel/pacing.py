@@ -14,7 +14,7 @@ from stoker.errors import BadInput
 from stoker.kernel import lifecycle
 from stoker.kernel.change import Change, Write
 from stoker.kernel.control import edit, enqueue
-from stoker.kernel.duration import text
+from stoker.kernel.duration import is_time, text
 from stoker.kernel.job import QUEUED, Job
 
 
@@ -24,8 +24,11 @@ class OncePer(msgspec.Struct, frozen=True):
     period: int
 
     def __post_init__(self) -> None:
-        if self.period <= 0:
-            raise BadInput("once_per must be more than 0: say for how long the first call counts")
+        if not is_time(self.period, least=1):
+            raise BadInput(
+                "once_per must be more than 0 and at most 1,000 years: say for how long the first "
+                "call counts"
+            )
 
 
 class Debounce(msgspec.Struct, frozen=True):
@@ -36,8 +39,13 @@ class Debounce(msgspec.Struct, frozen=True):
     at_most: int | None = None
 
     def __post_init__(self) -> None:
-        if self.quiet <= 0:
-            raise BadInput("debounce must be more than 0: say how long to wait for another call")
+        if not is_time(self.quiet, least=1):
+            raise BadInput(
+                "debounce must be more than 0 and at most 1,000 years: say how long to wait for "
+                "another call"
+            )
+        if self.at_most is not None and not is_time(self.at_most):
+            raise BadInput("at_most cannot be more than 1,000 years; leave it out for no limit")
         if self.at_most is not None and self.at_most < self.quiet:
             raise BadInput(
                 f"at_most ({text(self.at_most)}) must not be less than debounce "

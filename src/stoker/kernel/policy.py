@@ -11,13 +11,15 @@ import enum
 import msgspec
 
 from stoker.errors import BadInput
-from stoker.kernel.duration import LONGEST
+from stoker.kernel.duration import is_time
+from stoker.kernel.ranges import check_range
 from stoker.kernel.repeat import parse_repeat
 from stoker.kernel.retention import Retention
 from stoker.kernel.retry import Never, RetryPolicy
 from stoker.kernel.window import Windows
 
 DAY = 24 * 3600 * 1_000_000
+MOST_CRASHES = 2**31 - 1
 
 
 class OnLost(enum.Enum):
@@ -60,15 +62,13 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     retention: Retention | None = None
 
     def __post_init__(self) -> None:
-        if self.timeout is not None and not 0 < self.timeout <= LONGEST:
+        if self.timeout is not None and not is_time(self.timeout, least=1):
             raise BadInput(
-                "timeout must be more than 0 and at most 10,000 years; leave it None for no limit"
+                "timeout must be more than 0 and at most 1,000 years; leave it None for no limit"
             )
-        crash_limit = self.crash_limit
-        if crash_limit is not None and (type(crash_limit) is not int or crash_limit < 1):
-            raise BadInput(
-                "crash_limit must be at least 1, a whole number; leave it None for no limit"
-            )
+        if self.crash_limit is not None:
+            what = "crash_limit (None: no limit)"
+            check_range(what, self.crash_limit, 1, MOST_CRASHES, whole=True)
         if self.repeat is not None:
             parse_repeat(self.repeat)
 

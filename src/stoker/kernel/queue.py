@@ -13,6 +13,7 @@ import msgspec
 
 from stoker.errors import BadInput
 from stoker.kernel.amount import units
+from stoker.kernel.duration import is_time
 from stoker.kernel.facts import check_text
 from stoker.kernel.hours import Maintenance, next_opening
 from stoker.kernel.job import WHOLE_WEIGHT
@@ -81,14 +82,17 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
         for name in ("keys", "tasks", "shares", "turns"):
             limits |= {f"{name}[{key!r}]": limit for key, limit in getattr(self, name).items()}
         for name, limit in limits.items():
-            if limit is not None and units(limit) < 1:
+            if limit is not None and units(limit, name) < 1:
                 raise BadInput(f"{name} must be more than 0; pause the queue to let nothing run")
         if self.shares and self.capacity is None:
             raise BadInput("shares are parts of a capacity; give the queue one")
         if sum(self.shares.values()) > 100:
             raise BadInput("the shares of a queue cannot be more than 100 in all")
-        if self.ageing is not None and self.ageing < 1:
-            raise BadInput("ageing must be longer than 0; leave it out for none")
+        if self.ageing is not None and not is_time(self.ageing, least=1):
+            raise BadInput(
+                "ageing must be longer than 0 and at most 1,000 years, in whole microseconds; "
+                "leave it out for none"
+            )
         if self.ageing is not None and self.order is Order.TIME_RANK:
             raise BadInput("a queue by time needs no ageing: nobody is passed there")
 

@@ -27,6 +27,8 @@ from stoker.kernel.amount import amount_text, units
 _SLICES = 16
 _LONGEST = 366 * duration.UNITS["d"]
 _SHORTEST = duration.UNITS["ms"]
+_SLOWEST = 100 * _LONGEST
+"""Nothing takes longer to fill in: moments so far ahead are still exact in doubles."""
 _NAMES = {"second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w"}
 _PERIODS = {duration.UNITS[unit]: name for name, unit in _NAMES.items()}
 _SHAPE = re.compile(
@@ -48,12 +50,19 @@ class Rate(msgspec.Struct, frozen=True, omit_defaults=True):
     burst: float | None = None
 
     def __post_init__(self) -> None:
-        if units(self.amount) < 1 or (self.burst is not None and units(self.burst) < 1):
+        each = units(self.amount, "the amount of a rate")
+        burst = None if self.burst is None else units(self.burst, "the burst of a rate")
+        if each < 1 or (burst is not None and burst < 1):
             raise BadInput("a rate must let something through; pause the queue to let nothing run")
-        if not _SHORTEST <= self.period <= _LONGEST:
+        if type(self.period) is not int or not _SHORTEST <= self.period <= _LONGEST:
             raise BadInput("the period of a rate must be between a millisecond and a year")
-        if self.fixed and self.burst is not None:
+        if self.fixed and burst is not None:
             raise BadInput("a rate has either fixed periods or a burst")
+        if burst is not None and burst / each * self.period > _SLOWEST:
+            raise BadInput(
+                "a burst must come again within 100 years; give the rate a smaller one, or a "
+                "greater amount"
+            )
 
     def __str__(self) -> str:
         period = _PERIODS.get(self.period) or duration.text(self.period)
@@ -73,19 +82,19 @@ def parse_rate(text: str) -> Rate:
     try:
         if match is None:
             raise ValueError(text)
-        period = match["period"].strip()
-        unit = _NAMES.get(period.removesuffix("s"), period)
-        return Rate(
-            float(match["amount"]),
-            duration.UNITS[unit] if unit in duration.UNITS else duration.micros(period),
-            match["fixed"] is not None,
-            float(match["burst"]) if match["burst"] else None,
-        )
+        amount, period = float(match["amount"]), _period(match["period"].strip())
+        burst = float(match["burst"]) if match["burst"] else None
     except ValueError:
         raise BadInput(
             f"cannot read the rate {text!r}: write it like 100 per minute, 5 per 10s, "
-            "1000 per day, fixed or 10 per second, burst 50"
+            "1000 per day, fixed or 10 per second, burst 50; its period is a year at most"
         ) from None
+    return Rate(amount, period, match["fixed"] is not None, burst)
+
+
+def _period(text: str) -> int:
+    unit = _NAMES.get(text.removesuffix("s"), text)
+    return duration.UNITS[unit] if unit in duration.UNITS else duration.micros(text)
 
 
 class Flow:
@@ -166,8 +175,9 @@ def filling(rate: Rate) -> tuple[int, int, int]:
 
 
 def _filled_in(weight: int, each: int, period: int) -> int:
-    """How long it takes to fill in so much. In this order, for other languages' sake."""
-    return math.ceil(weight / each * period)
+    """How long it takes to fill in so much. In this order, for other languages' sake. A job may be
+    heavier than any burst, and is not to shut a slow rate for ever."""
+    return min(math.ceil(weight / each * period), _SLOWEST)
 
 
 class _Bucket:

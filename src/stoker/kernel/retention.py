@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stoker.errors import BadInput
-from stoker.kernel.duration import LONGEST
+from stoker.kernel.duration import is_time
 
 if TYPE_CHECKING:  # a job has a policy, and a policy may have a retention
     from stoker.kernel.job import State
@@ -29,10 +29,11 @@ class Retention(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
-            if not 0 <= (getattr(self, name) or 0) <= LONGEST:
+            kept = getattr(self, name)
+            if kept is not None and not is_time(kept):
                 raise BadInput(
-                    f"retention.{name} cannot be negative or more than 10,000 years; use 0 to keep "
-                    "nothing and None to keep for ever"
+                    f"retention.{name} must be from 0 to 1,000 years, in whole microseconds; use "
+                    "0 to keep nothing and None to keep for ever"
                 )
 
     def of(self, state: State) -> int | None:

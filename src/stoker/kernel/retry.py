@@ -22,6 +22,8 @@ import msgspec
 from stoker.errors import BadInput
 from stoker.kernel import duration
 from stoker.kernel.duration import micros
+from stoker.kernel.ranges import HIGHEST_RANK, check_range
+from stoker.kernel.zones import check_moment
 
 LARGEST_LIMIT = 1_000_000_000
 
@@ -152,9 +154,9 @@ class Exponential(_Policy, frozen=True):
     def __post_init__(self) -> None:
         _check_limit(self.limit)
         _check_delay("the base", self.base, least=1)
-        _check_range("the factor", self.factor, 1, 1e9)
+        check_range("the factor", self.factor, 1, 1e9)
         _check_cap(self.cap, self.base)
-        _check_range("the jitter", self.jitter, 0, 1)
+        check_range("the jitter", self.jitter, 0, 1)
 
     def delay(self, failures: int, dice: float) -> int | None:
         """Grows by the factor each time, less the jitter, until the limit is reached."""
@@ -260,6 +262,11 @@ class Again(msgspec.Struct, frozen=True, tag=True):
     payload: bytes | None = None
     rank: int | None = None
 
+    def __post_init__(self) -> None:
+        check_moment(self.at)
+        if self.rank is not None:
+            check_range("rank", self.rank, -HIGHEST_RANK, HIGHEST_RANK, whole=True)
+
 
 class GiveUp(msgspec.Struct, frozen=True, tag=True):
     """The job has failed for good; the reason, if given, replaces the failure's message.
@@ -333,12 +340,10 @@ def _number_text(number: float) -> str:
 
 
 # --- What a policy may hold --------------------------------------------------------------------
-#
-# The arguments are plain objects here, because structs do not check types when built in Python.
 
 
 def _check_delay(what: str, value: object, least: int = 0) -> None:
-    _check_range(f"{what} (whole microseconds)", value, least, duration.LONGEST, whole=True)
+    check_range(f"{what} (whole microseconds)", value, least, duration.LONGEST, whole=True)
 
 
 def _check_cap(cap: int, first: int) -> None:
@@ -352,17 +357,7 @@ def _check_cap(cap: int, first: int) -> None:
 
 def _check_limit(limit: object) -> None:
     if limit is not None:
-        _check_range("the limit (None: no limit)", limit, 0, LARGEST_LIMIT, whole=True)
-
-
-def _check_range(what: str, value: object, low: float, high: float, *, whole: bool = False) -> None:
-    if (
-        not isinstance(value, int | float)
-        or isinstance(value, bool)
-        or (whole and not isinstance(value, int))
-        or not low <= value <= high
-    ):
-        raise BadInput(f"{what} must be a number from {low:,} to {high:,}, not {value!r}")
+        check_range("the limit (None: no limit)", limit, 0, LARGEST_LIMIT, whole=True)
 
 
 def _check_name(of: str, name: object) -> None:

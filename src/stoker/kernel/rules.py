@@ -15,6 +15,7 @@ from stoker.errors import BadInput, IllegalMove
 from stoker.kernel import answers, lifecycle
 from stoker.kernel.answers import NOTHING_EARLY, Early
 from stoker.kernel.change import Change, NoteWrite, Touch, Write
+from stoker.kernel.duration import check_time
 from stoker.kernel.ending import NO_LEASE, ended, last_facts
 from stoker.kernel.job import (
     CANCELLED,
@@ -34,6 +35,7 @@ from stoker.kernel.queue import DEFAULTS, QueueSettings
 from stoker.kernel.repeat import next_due, parse_repeat
 from stoker.kernel.retry import Again, Ask, Failure, GiveUp, Verdict, decide
 from stoker.kernel.window import next_open
+from stoker.kernel.zones import check_moment
 
 _REPLACE = msgspec.structs.replace
 
@@ -72,6 +74,7 @@ def touch(
     lifecycle.check("touch", job, RUNNING)
     fields: dict[str, Any] = {}
     if visibility is not None:
+        check_time("visibility", visibility)
         started = job.started_at if job.started_at is not None else now
         fields["until"] = lease_end(job.policy, now=now, started=started, visibility=visibility)
     if progress is not None:
@@ -345,6 +348,8 @@ def wait(
     """
     if not key:
         raise BadInput("a reply needs a key that both sides can name; it cannot be empty")
+    if timeout is not None:
+        check_time("the timeout of a wait", timeout)
     if job.cancel_requested:
         lifecycle.check("wait", job, CANCELLED)
         return ended(job, CANCELLED, now=now, settings=settings)
@@ -380,6 +385,7 @@ def wake(job: Job, *, reply: bytes | None = None) -> Change:
 
 def fitted(policy: Policy, at: int) -> int:
     """The first moment from `at` on at which the policy's windows let a job start."""
+    check_moment(at)
     return at if policy.windows is None else next_open(policy.windows, at)
 
 

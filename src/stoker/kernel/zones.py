@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from stoker.errors import BadInput
+from stoker.kernel.ranges import shown
 
 _SECOND = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -33,6 +34,22 @@ FIRST = moment_of(datetime(2, 1, 1, tzinfo=UTC))
 END = moment_of(datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC))
 
 
+def is_moment(at: object) -> bool:
+    """Is it a moment that one may reckon with?"""
+    return type(at) is int and FIRST <= at < END
+
+
+def check_moment(at: object) -> None:
+    """Refuse a moment with which nobody can reckon.
+
+    >>> check_moment(2**60)
+    Traceback (most recent call last):
+    stoker.errors.BadInput: the moment 1152921504606846976 (µs) lies outside the years 2 to 9998
+    """
+    if not is_moment(at):
+        raise BadInput(f"the moment {shown(at)} (µs) lies outside the years 2 to {LAST_YEAR}")
+
+
 def load_zone(name: str) -> ZoneInfo:
     """The zone of that name; `localtime` is refused, for it differs between machines."""
     try:
@@ -45,8 +62,7 @@ def load_zone(name: str) -> ZoneInfo:
 
 def wall_time(at: int, zone: ZoneInfo) -> datetime:
     """What the clocks of the zone show at a moment."""
-    if not FIRST <= at < END:
-        raise BadInput(f"the time {at}, in microseconds, lies outside the years 2 to {LAST_YEAR}")
+    check_moment(at)
     return (_EPOCH + at * _MICROSECOND).astimezone(zone).replace(tzinfo=None)
 
 

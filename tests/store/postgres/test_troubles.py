@@ -20,7 +20,7 @@ from stoker.errors import (
 )
 from stoker.kernel.change import Change
 from stoker.kernel.job import Job, State
-from stoker.store import Filter
+from stoker.store import Claim, Filter
 from stoker.store.open import is_there, open_store
 from stoker.store.postgres import PostgresStore
 from stoker.store.postgres.schema import within
@@ -117,6 +117,14 @@ def test_a_store_whose_tables_are_dropped_says_so(
         store.survey()
     with pytest.raises(StoreUnavailable, match="has lost the tables"):
         store.transact([Change(inserts=(Job("q"),))])
+
+
+def test_a_number_that_is_too_large_is_no_loss_of_tables(store: PostgresStore) -> None:
+    for claim in (Claim(("q",), 1, token=2**70), Claim(("q",), 1, token=1, visibility=2**63 - 1)):
+        store.transact([Change(inserts=(Job("q"),))])
+        with pytest.raises(BadInput, match="cannot reckon with a number as large as one of this"):
+            store.transact([], [claim])
+    assert store.survey(["q"])[0].counts[State.QUEUED] == 2
 
 
 # -- refusals ------------------------------------------------------------------------------

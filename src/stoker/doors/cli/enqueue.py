@@ -21,7 +21,6 @@ from stoker.doors.cli.words import (
     read_arguments,
     read_json,
     read_moment,
-    reckoned,
 )
 from stoker.errors import BadInput
 from stoker.kernel.duration import micros
@@ -179,7 +178,7 @@ def _due_at(here: Place, said: dict[str, Any]) -> int:
     if said["delay"] is not None and said["at"] is not None:
         raise BadInput("say --delay or --at, not both")
     if said["delay"] is not None:
-        return reckoned(here.desk.store.now() + micros(said["delay"]), said["delay"])
+        return here.desk.store.now() + micros(said["delay"])
     return 0 if said["at"] is None else read_moment(said["at"])
 
 

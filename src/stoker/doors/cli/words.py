@@ -11,9 +11,10 @@ import msgspec
 
 from stoker.errors import BadInput
 from stoker.kernel.job import State
-from stoker.kernel.zones import END, FIRST, LAST_YEAR, moment_of
+from stoker.kernel.zones import LAST_YEAR, is_moment, moment_of
 
 SECOND = 1_000_000
+_LAST = moment_of(datetime.max.replace(tzinfo=UTC)) // SECOND
 
 # --- Times ---------------------------------------------------------------------------------------
 
@@ -32,13 +33,19 @@ def iso(at: int | None) -> str | None:
     """A moment for programs: ISO 8601, UTC, always with microseconds."""
     if at is None:
         return None
-    moment = datetime.fromtimestamp(at // SECOND, UTC).replace(microsecond=at % SECOND)
+    moment = _calendar(at).replace(microsecond=at % SECOND)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def clock(at: int) -> str:
     """A moment for people, to the second."""
-    return datetime.fromtimestamp(at // SECOND, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return _calendar(at).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _calendar(at: int) -> datetime:
+    """The second of a moment. The next run of what is due when the calendar ends lies behind it:
+    one line that cannot be written must not keep the others from being read."""
+    return datetime.fromtimestamp(min(at // SECOND, _LAST), UTC)
 
 
 def span(micros: float) -> str:
@@ -78,14 +85,10 @@ def read_moment(text: str) -> int:
         ) from None
     if moment.tzinfo is None:
         raise BadInput(f"the time {text!r} has no zone; write {text}Z for UTC, or {text}+02:00")
-    return reckoned(moment_of(moment), text)
-
-
-def reckoned(at: int, said: str) -> int:
-    """A moment, if it is one that jobs can wait for."""
-    if not FIRST <= at < END:
+    at = moment_of(moment)
+    if not is_moment(at):
         raise BadInput(
-            f"the time {said!r} is out of reach; give one from the year 2 to {LAST_YEAR}"
+            f"the time {text!r} is out of reach; give one from the year 2 to {LAST_YEAR}"
         )
     return at
 

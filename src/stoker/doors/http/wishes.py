@@ -17,11 +17,12 @@ from stoker.desk import Twin
 from stoker.doors.cli.words import read_moment
 from stoker.doors.forms import FormatName
 from stoker.errors import BadInput
+from stoker.kernel.amount import MOST, units
 from stoker.kernel.duration import micros
 from stoker.kernel.job import LARGEST_ID, Format, Job
 from stoker.kernel.pacing import Pace, pace_of
-from stoker.kernel.policy import PLAIN, OnLost, Policy
-from stoker.kernel.queue import Retention, units
+from stoker.kernel.policy import MOST_CRASHES, PLAIN, OnLost, Policy
+from stoker.kernel.queue import Retention
 from stoker.kernel.retry import RetryPolicy
 from stoker.kernel.retry_forms import parse_retry
 from stoker.kernel.window import parse_windows
@@ -32,7 +33,7 @@ Lease = Annotated[str, Meta(pattern="^[0-9]{1,19}$", examples=["3172450012870011
 Session = Annotated[str, Meta(pattern="^[0-9]{1,19}$", examples=["2711620044918273645"])]
 JobId = Annotated[int, Meta(ge=1, le=LARGEST_ID)]
 Count = Annotated[int, Meta(ge=1, le=1000)]
-Places = Annotated[float, Meta(ge=0, le=10**9)]
+Places = Annotated[float, Meta(ge=0, le=MOST)]
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,7 +64,7 @@ class NewPolicy(Wish, frozen=True, kw_only=True):
 
     timeout: Duration | UnsetType | None = UNSET
     on_lost: Literal["requeue", "retry", "fail", "stay"] | UnsetType = UNSET
-    crash_limit: Annotated[int, Meta(ge=1, le=2**31)] | UnsetType | None = UNSET
+    crash_limit: Annotated[int, Meta(ge=1, le=MOST_CRASHES)] | UnsetType | None = UNSET
     retry: str | dict[str, Any] | UnsetType = UNSET
     repeat: str | None = None
     windows: str | None = None

@@ -265,8 +265,23 @@ def is_of_no_more_use(error: BaseException | None) -> bool:
     return isinstance(error, errors.ReadOnlySqlTransaction)
 
 
+# The driver sends whole numbers beyond 64 bits as numerics, which no function of ours takes.
+_TAKES_NUMERIC = re.compile(r"[(,] ?numeric\b")
+
+
+def _is_overflow(error: psycopg.Error, said: str) -> bool:
+    if isinstance(error, errors.UndefinedFunction):
+        return _TAKES_NUMERIC.search(said) is not None
+    return isinstance(error, errors.NumericValueOutOfRange)
+
+
 def _told(shown: str, error: psycopg.Error) -> StokerError:
     said = _said(error)
+    if _is_overflow(error, said):
+        return BadInput(
+            f"{shown} cannot reckon with a number as large as one of this call; nothing of it was "
+            f"written. Give a smaller one ({said})"
+        )
     for kinds, ours, words in _TOLD:
         if isinstance(error, kinds):
             return ours(f"{shown} {words} ({said})")

@@ -88,8 +88,6 @@ class _OwnTerms(NamedTuple):
 
 
 _NO_TERMS = _OwnTerms()
-_LONGEST_FILLING = 2**60
-"""Beyond that the server's whole numbers might not suffice."""
 
 
 def settings_row(settings: QueueSettings) -> list[Any]:
@@ -128,7 +126,7 @@ def _own_terms(settings: QueueSettings) -> _OwnTerms | None:
     rate = settings.rate
     if settings.shares or not _is_all_limits(settings, capacity=None, rate=None):
         return None
-    if rate is not None and (rate.burst is None or max(filling(rate)) > _LONGEST_FILLING):
+    if rate is not None and rate.burst is None:
         return None
     held = None if settings.capacity is None else units(settings.capacity)
     return _OwnTerms(held, *(() if rate is None else filling(rate)))

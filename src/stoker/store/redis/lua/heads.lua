@@ -23,6 +23,7 @@
 -- it are taken at their numbers and weigh one. If they are not the row is lined up anew.
 
 local ROW = 16 -- heads that line up at once
+local FURTHEST = 2 ^ 62 -- how far ageing may set a rank from another: what is beyond is as good
 local AMID, LAST = '\0', '\1'
 LAST_MARK = byte(LAST)
 
@@ -32,7 +33,7 @@ function rating_of(page, order)
     return order
   end
   local aged = unsorted(sub(order, 1, 8)) * page.ageing + unsorted(sub(order, 9, 16))
-  return sortable(aged) .. sub(order, 9)
+  return sortable(math.max(math.min(aged, FURTHEST), -FURTHEST)) .. sub(order, 9)
 end
 
 function due_of(page, order)

@@ -8,9 +8,10 @@
 
 local SLICES = 16
 local MARGIN = 60000
+local SLOWEST = 100 * 366 * 86400 * 1000000
 
 local function time_to_fill(flow, weight)
-  return math.ceil(weight / flow.each * flow.period)
+  return math.min(math.ceil(weight / flow.each * flow.period), SLOWEST)
 end
 
 local function slices(rate, numbers)
