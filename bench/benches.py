@@ -8,6 +8,7 @@ from functools import partial
 from bench import (
     backlog,
     bedrock,
+    churn,
     claims,
     cluster,
     coalescing,
@@ -46,15 +47,16 @@ _OF_ALL: Mapping[str, Callable[[Engine, Setup], Result]] = {
     "worqr": worqr.run,
     "peers": contest.run,
 }
+_OF_SERVERS: Mapping[str, Callable[[Engine, Setup], Result]] = {"churn": churn.run}
 _OF_REDIS: Mapping[str, Callable[[Engine, Setup], Result]] = {"cluster": cluster.run}
 
 
 def names(engine: str) -> list[str]:
     """What there is to be measured on an engine."""
-    first = _OF_SQLITE if engine == "sqlite" else ()
+    first = _OF_SQLITE if engine == "sqlite" else _OF_SERVERS
     return [*first, *_OF_ALL, *(_OF_REDIS if engine == "redis" else ())]
 
 
 def bench(name: str, engine: Engine) -> Bench:
     """The one of that name."""
-    return _OF_SQLITE.get(name) or partial({**_OF_ALL, **_OF_REDIS}[name], engine)
+    return _OF_SQLITE.get(name) or partial({**_OF_SERVERS, **_OF_ALL, **_OF_REDIS}[name], engine)

@@ -69,6 +69,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Jobs on the disk when bytes are counted."""
     churn: int
     """Jobs that pass through while the file is watched."""
+    passing: int
+    """Jobs that pass through a queue on a server."""
     backlogs: tuple[int, int]
     """Jobs in the queue before a drain: few and many."""
     peers: PeersPlan
@@ -91,6 +93,7 @@ DEFAULT = Plan(
     idle=10.0,
     stored=100_000,
     churn=200_000,
+    passing=1_000_000,
     backlogs=(10_000, 1_000_000),
     peers=PeersPlan(
         rounds=3,
@@ -102,7 +105,13 @@ DEFAULT = Plan(
     ),
     policy=PolicyPlan(jobs=20_000, keys=(10, 1_000, 100_000), blocked=1_000_000),
 )
-FULL = msgspec.structs.replace(DEFAULT, name="full", depths=(*DEFAULT.depths, 5_000_000))
+FULL = msgspec.structs.replace(
+    DEFAULT,
+    name="full",
+    depths=(*DEFAULT.depths, 5_000_000),
+    passing=3_600_000,
+    backlogs=(10_000, 5_000_000),
+)
 QUICK = msgspec.structs.replace(
     DEFAULT,
     name="quick",
@@ -119,6 +128,7 @@ QUICK = msgspec.structs.replace(
     idle=2.0,
     stored=20_000,
     churn=40_000,
+    passing=100_000,
     backlogs=(2_000, 100_000),
     peers=PeersPlan(
         rounds=1,

@@ -74,7 +74,7 @@ def test_a_benchmark_finds_a_row_of_real_numbers_for_each_contestant(
 
 def test_every_benchmark_is_tried_here_or_among_peers() -> None:
     assert [*ROWS, "peers"] == names("sqlite")
-    everywhere = ["backlog", "policy", "bedrock", "http", "stdio", "worqr", "peers"]
+    everywhere = ["churn", "backlog", "policy", "bedrock", "http", "stdio", "worqr", "peers"]
     assert {engine: names(engine) for engine in ENGINES if engine != "sqlite"} == {
         "redis": [*everywhere, "cluster"],
         "postgres": everywhere,

@@ -24,6 +24,7 @@ TINY = Plan(
     idle=0.01,
     stored=500,
     churn=4_000,
+    passing=100,
     backlogs=(100, 200),
     peers=PeersPlan(
         rounds=1,
