@@ -74,7 +74,7 @@ def _raises(error: BaseException) -> Callable[[Throttle], None]:
         (_presumptuous, "BadInput: job 1000000000 is no candidate"),
         (_unreasonable, "BadInput: a job is refused for a reason"),
         (_timeless, "BadInput: a job is put off to a datetime or to UTC microseconds, not to "),
-        (_off_for_ever, "BadInput: the time 253370764800000000, in microseconds, lies outside"),
+        (_off_for_ever, "BadInput: the moment 253370764800000000 (µs) lies outside"),
         (_says(7), "BadInput: the reason that a throttler gives must be text, not int"),
         (_says(None), "the reason that a throttler gives must be text, not NoneType"),
         (_says("\ud800"), "the reason that a throttler gives holds half a character"),

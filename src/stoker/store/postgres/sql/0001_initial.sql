@@ -111,10 +111,11 @@ CREATE TABLE stoker.job (
     error         text COLLATE "C",
     reply         bytea
 ) WITH (
-    -- Claims go by marks, so dead rows cost little; still they should not heap up.
+    -- Claims go by marks, so dead rows cost little; still they should not heap up. With pauses, on a
+    -- busy server, they came faster than they were cleared away.
     autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_scale_factor = 0.05,
     autovacuum_analyze_threshold = 5000, autovacuum_analyze_scale_factor = 0.05,
-    autovacuum_vacuum_cost_delay = 1
+    autovacuum_vacuum_cost_delay = 0
 );
 
 -- No job is ever in this index: it is what a CHECK would say. A CHECK is kept as text, and read anew by
