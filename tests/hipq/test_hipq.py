@@ -12,6 +12,8 @@ from stoker.desk import Desk
 from stoker.errors import BadInput, Duplicate, NotFound
 from stoker.hipq import NOT_YET, Final, Hipq, HipqJob, HipqState, TryAgain, Waits
 from stoker.kernel.queue import Order
+from stoker.kernel.retry import RetryPolicy
+from stoker.kernel.retry_forms import by_error, fixed, never
 from stoker.testing.stage import Stage
 from stoker.watch import run_chores
 from tests.engines import VirtualClock
@@ -284,6 +286,54 @@ def test_without_a_retry_function_a_failure_is_final_and_told(house: House) -> N
     house.stage.drain()
     assert house.state(job) == "final"
     assert "nobody there" in house.hipq.job(job).error
+
+
+@pytest.mark.parametrize("retry", ["fixed 1s x2", fixed("1s", limit=2)], ids=["text", "policy"])
+def test_a_retry_may_be_a_policy_or_its_text(
+    house: House, clock: VirtualClock, retry: str | RetryPolicy
+) -> None:
+    def response(job: HipqJob, answer: str) -> str:
+        raise RuntimeError(answer)
+
+    house.handle(response=response, retry=retry)
+    job = house.put(job_key="k", timeout=60)
+    house.stage.drain()
+    house.hipq.respond("charge", "k", "refused")
+    house.stage.drain()
+    assert (house.state(job), len(house.asked)) == ("retry", 1)
+    clock.pass_(1)
+    house.stage.drain()
+    assert (house.state(job), house.asked[1:]) == ("running", [("k", 2)])
+    clock.pass_(61)  # no answer in time, and then another second
+    house.stage.drain()
+    clock.pass_(1)
+    house.stage.drain()
+    house.hipq.respond("charge", "k", "refused again")
+    house.stage.drain()
+    assert (house.state(job), len(house.asked)) == ("final", 3)
+    assert "refused again" in house.hipq.job(job).error
+
+
+@pytest.mark.parametrize(
+    ("functions", "complaint"),
+    [
+        ({"retry": "fixed 1 second, 3 times"}, "cannot read the retry policy"),
+        ({"retry": "now and then"}, "unknown retry policy 'now and then'; write one of `never`"),
+        ({"retry": "custom patient"}, "takes your retry handler itself, not its name"),
+        (
+            {"retry": by_error({OSError: fixed("1s")}, otherwise=never())},
+            "cannot go by the kind of the error",
+        ),
+        ({"retry": 5}, "takes a policy such as exponential"),
+        ({"response": "no function"}, "the response of 'charge' must be a function, not 'no fun"),
+        ({"request": 5}, "the request of 'charge' must be a function, not 5"),
+    ],
+)
+def test_functions_that_are_none_are_refused_at_once(
+    house: House, functions: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(BadInput, match=complaint):
+        house.handle(**functions)
 
 
 def test_a_request_function_that_returns_nonsense_is_told_so(house: House) -> None:

@@ -30,8 +30,8 @@ from stoker.kernel.policy import OnLost, Policy
 from stoker.kernel.queue import QueueSettings
 from stoker.kernel.queue_forms import read_setting, read_settings
 from stoker.kernel.rate import Rate
-from stoker.kernel.retry import Custom, Never, RetryPolicy
-from stoker.kernel.retry_forms import parse_retry
+from stoker.kernel.retry import Custom, RetryPolicy
+from stoker.kernel.retry_forms import chosen_retry
 from stoker.kernel.unique import schedule_key
 from stoker.kernel.window import Windows, parse_windows
 from stoker.store.open import DEFAULT_STORE, open_store
@@ -398,18 +398,8 @@ def _limits(name: str, limit: float | None, rate: object) -> TaskLimits:
 def _policy(
     name: str, retry: object, options: dict[str, Any]
 ) -> tuple[Policy, RetryHandler | None]:
-    handler: RetryHandler | None = None
-    chosen: RetryPolicy = Never()
-    if isinstance(retry, str):
-        chosen = parse_retry(retry)
-    elif isinstance(retry, Custom):
-        raise BadInput("retry= takes your retry handler itself, not its name by custom()")
-    elif isinstance(retry, RetryPolicy):
-        chosen = retry
-    elif callable(retry):
-        chosen, handler = Custom(name), retry
-    elif retry is not None:
-        raise BadInput("retry= takes a policy such as exponential(5), its text, or a callable")
+    said = chosen_retry(retry)
+    chosen, handler = (said, None) if isinstance(said, RetryPolicy) else (Custom(name), said)
     timeout = options.pop("timeout", "24h")
     windows = options.pop("windows", None)
     policy = Policy(

@@ -22,7 +22,8 @@ from stoker.hipq.job import HipqJob, HipqState, asked_in, is_answered, key_of, v
 from stoker.kernel.duration import micros
 from stoker.kernel.in_json import json_of
 from stoker.kernel.job import LIVE, Job
-from stoker.kernel.retry import Again, Failure
+from stoker.kernel.retry import Again, ByError, Failure, RetryPolicy, decide
+from stoker.kernel.retry_forms import chosen_retry
 from stoker.store import Filter
 from stoker.worker.context import AwaitsReply, Context
 
@@ -75,14 +76,23 @@ class Handlers:
         *,
         request: Request,
         response: Response | None,
-        retry: Retry | None,
+        retry: Retry | RetryPolicy | str | None,
     ) -> None:
         self._desk = desk
         self._job_type = job_type
         self._prefix = prefix
         self._request = request
         self._response = response or _as_it_came
-        self._retry = retry
+        self._retry = chosen_retry(retry)
+        if isinstance(self._retry, ByError):
+            # It is asked when a worker comes by, who is told what was wrong, but not its kind.
+            raise BadInput(
+                f"the retry of {job_type!r} cannot go by the kind of the error; give a function "
+                "that looks at job.error, or a policy for all errors"
+            )
+        for what, function in (("request", self._request), ("response", self._response)):
+            if not callable(function):
+                raise BadInput(f"the {what} of {job_type!r} must be a function, not {function!r}")
 
     def task(self) -> Callable[..., Any]:
         """The function to be run: async, if one of them is."""
@@ -146,9 +156,10 @@ class Handlers:
             )
 
     def retry(self, job: Job, failure: Failure) -> object:
-        """What the retry function says; without one a job that failed is final."""
-        if self._retry is None:
-            return None
+        """What the retry function or policy says; without one a job that failed is final."""
+        if isinstance(self._retry, RetryPolicy):
+            now, dice = self._desk().store.now(), self._desk().clerk.dice()
+            return decide(self._retry, failures=job.failures, failure=failure, now=now, dice=dice)
         copy = msgspec.structs.replace(
             self._view(job), state=HipqState.ERROR, error=failure.message
         )

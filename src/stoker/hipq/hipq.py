@@ -25,7 +25,7 @@ from stoker.kernel.in_json import json_of
 from stoker.kernel.job import Job, State
 from stoker.kernel.policy import Policy
 from stoker.kernel.queue import units
-from stoker.kernel.retry import Custom
+from stoker.kernel.retry import Custom, RetryPolicy
 from stoker.store import Filter
 from stoker.worker.tasks import Definition
 from stoker.worker.worker import Worker
@@ -80,12 +80,13 @@ class Hipq:
         job_type: str,
         request: Request,
         response: Response | None = None,
-        retry: Retry | None = None,
+        retry: Retry | RetryPolicy | str | None = None,
     ) -> None:
         """Say what is done with the jobs of a type, in this process.
 
         `request(job)` sends the request. `response(job, answer)` takes the answer; without one
-        the answer is the result. `retry(job)` is asked when a job failed or no answer came.
+        the answer is the result. `retry(job)` is asked when a job failed or no answer came; or it
+        is a policy such as `exponential(5)`, or the text of one, such as "fixed 1s x3".
         """
         self._type(queue, job_type)
         handlers = Handlers(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stoker.errors import BadInput
 from stoker.kernel.duration import micros
@@ -159,6 +159,22 @@ def parse_retry(text: str) -> RetryPolicy:
         raise BadInput(f"cannot read the retry policy {text!r}; write it like `{form.example}`")
     given = {name: said for name, said in found.groupdict().items() if said is not None}
     return form.build(**{name: _NUMBER_OF.get(name, str)(said) for name, said in given.items()})
+
+
+def chosen_retry(said: object) -> RetryPolicy | Callable[..., Any]:
+    """What was given as `retry=`: a policy, one as text, or a function that decides.
+
+    >>> str(chosen_retry("fixed 10s x3")), str(chosen_retry(None))
+    ('fixed 10s x3', 'never')
+    """
+    if said is None:
+        return never()
+    chosen = parse_retry(said) if isinstance(said, str) else said
+    if isinstance(chosen, Custom):
+        raise BadInput("retry= takes your retry handler itself, not its name by custom()")
+    if isinstance(chosen, RetryPolicy) or callable(chosen):
+        return chosen
+    raise BadInput("retry= takes a policy such as exponential(5), its text, or a callable")
 
 
 def retry_text(policy: RetryPolicy) -> str:
