@@ -12,6 +12,7 @@ from stoker.desk import Desk
 from stoker.doors.cli.words import read_arguments, read_moment
 from stoker.errors import BadInput
 from stoker.kernel.job import Format, Job
+from stoker.kernel.window import parse_windows
 from stoker.store import Filter
 from stoker.store.open import open_store
 from tests.cli.conftest import Cli, lines
@@ -83,6 +84,40 @@ def test_options_are_those_of_the_job(cli: Cli, shop: Path) -> None:
     assert (job.queue, job.rank, job.key) == ("slow", 5, "ann")
     assert job.unique_key == "shop.welcome:u7"
     assert 4 * MINUTE < job.due_at - job.created_at <= 5 * MINUTE
+
+
+@pytest.mark.parametrize("where", [["--app", "shop:app"], ["--store", "sqlite:///jobs.db"]])
+def test_weight_and_windows_are_those_of_the_job(cli: Cli, shop: Path, where: list[str]) -> None:
+    words = ["--weight", "0.5", "--windows", "22:00-06:00 in Europe/Berlin", "--at"]
+    moment = "2030-01-01T12:00Z"
+    result = cli("enqueue", *where, "shop.welcome", "user=7", *words, moment)
+    assert result.exit_code == 0, result.output
+    (job,) = stored(shop)
+    assert job.weight == 500
+    assert job.policy.windows == parse_windows("22:00-06:00 in Europe/Berlin")
+    assert job.due_at == read_moment("2030-01-01T22:00+01:00")
+
+
+@pytest.mark.parametrize("where", [["--app", "shop:app"], ["--store", "sqlite:///jobs.db"]])
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--weight", "-1"], "weight must be a number from 0 to 1,000,000,000, not -1.0"),
+        (["--weight", "inf"], "weight must be a number from 0 to 1,000,000,000, not inf"),
+        (["--weight", "heavy"], "Invalid value for '--weight'"),
+        (["--weight", "0.0001"], "finer than a thousandth"),
+        (["--rank", str(2**63)], "rank must be a whole number from"),
+        (["--windows", "noon"], 'cannot read "noon" in the windows'),
+        (["--windows", ""], 'no times given: write windows like "mon-fri'),
+    ],
+)
+def test_weight_and_windows_that_cannot_be_meant_are_refused(
+    cli: Cli, shop: Path, where: list[str], words: list[str], told: str
+) -> None:
+    result = cli("enqueue", *where, "shop.welcome", "user=7", *words)
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert stored(shop) == []
 
 
 def test_a_moment_may_be_given_with_its_zone(cli: Cli, shop: Path) -> None:

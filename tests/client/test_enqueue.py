@@ -11,6 +11,7 @@ import pytest
 from stoker import Job, State, Stoker
 from stoker.client.task import Task
 from stoker.errors import BadInput, Duplicate
+from stoker.kernel.window import parse_windows
 from stoker.testing import Harness
 
 SECOND = 1_000_000
@@ -148,6 +149,31 @@ def test_options_add_up_and_leave_the_task_as_it_was(stoker: Harness, add: Add) 
     assert (second.key, second.rank) == (None, 0)
 
 
+def test_a_call_starts_in_windows_of_its_own(stoker: Harness, app: Stoker) -> None:
+    started: list[tuple[str, int]] = []
+
+    @app.task(windows="10:00-11:00")
+    def visit(who: str) -> None:
+        started.append((who, stoker.clock.now.hour))
+
+    noon = visit.options(windows="12:00-13:00")
+    visit.enqueue("at ten")
+    noon.enqueue("at noon")
+    noon.options(rank=1).enqueue("at noon, too")
+    visit.options(windows=parse_windows("01:00-02:00")).enqueue("at one")
+    visit.options(windows=None).enqueue("at once")
+    noon.options(windows="always").enqueue("also at once")
+    stoker.run_for("1d")
+    assert started == [
+        ("at once", 0),
+        ("also at once", 0),
+        ("at one", 1),
+        ("at ten", 10),
+        ("at noon", 12),
+        ("at noon, too", 12),
+    ]
+
+
 def test_a_key_gets_no_more_than_its_places(stoker: Harness, app: Stoker, add: Add) -> None:
     app.configure("sums", key_capacity=1)
     for key in ("ann", "ann", "bob"):
@@ -175,6 +201,9 @@ def test_a_key_gets_no_more_than_its_places(stoker: Harness, app: Stoker, add: A
         ({"delay": "soon"}, "cannot read the duration 'soon'"),
         ({"delay": -1}, "the duration -1 is negative"),
         ({"timeout": 0}, "timeout must be more than 0"),
+        ({"windows": "noon"}, 'cannot read "noon" in the windows'),
+        ({"windows": ""}, 'no times given: write windows like "mon-fri 05:00-07:00'),
+        ({"windows": 5}, "windows are a text like .*, or Windows, not 5"),
         ({"at": datetime(2030, 1, 1)}, "at= needs a datetime with a time zone"),  # noqa: DTZ001
         ({"at": "2030-01-01T00:00Z"}, "at= needs a datetime with a time zone"),
         ({"at": 1_900_000_000}, "at= needs a datetime with a time zone"),

@@ -33,7 +33,7 @@ from stoker.kernel.rate import Rate
 from stoker.kernel.retry import Custom, RetryPolicy
 from stoker.kernel.retry_forms import chosen_retry
 from stoker.kernel.unique import schedule_key
-from stoker.kernel.window import Windows, parse_windows
+from stoker.kernel.window import Windows, windows_of
 from stoker.store.open import DEFAULT_STORE, open_store
 from stoker.worker.context import Context
 from stoker.worker.performing import Middleware
@@ -408,7 +408,7 @@ def _policy(
         crash_limit=options.pop("crash_limit", 3),
         retry=chosen,
         repeat=options.pop("repeat", None),
-        windows=parse_windows(windows) if isinstance(windows, str) else windows,
+        windows=None if windows is None else windows_of(windows),
     )
     if options:
         known = ", ".join(_TASK_OPTIONS)

@@ -28,6 +28,7 @@ from stoker.kernel.job import Job
 from stoker.kernel.pacing import Pace, pace_of
 from stoker.kernel.queue import units
 from stoker.kernel.unique import unique_key
+from stoker.kernel.window import Windows, windows_of
 from stoker.store.twins import names_held
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ PREVIOUS: Any = object()
 
 class Options(msgspec.Struct, frozen=True):
     """What one enqueuing says beside the arguments. None: as the task says; but no timeout is one
-    without a limit."""
+    without a limit, and no windows are none at all."""
 
     queue: str | None = None
     delay: int | None = None
@@ -65,6 +66,7 @@ class Options(msgspec.Struct, frozen=True):
     ref: str | None = None
     weight: float | None = None
     timeout: int | UnsetType | None = UNSET
+    windows: Windows | UnsetType | None = UNSET
     meta: str | None = None
 
     def but(self, said: dict[str, Any]) -> Options:
@@ -233,11 +235,12 @@ class Task(Generic[P, R]):
         debounce: Duration | None = None,
         at_most: Duration | None = None,
         timeout: Duration | UnsetType | None = UNSET,
+        windows: Windows | str | UnsetType | None = UNSET,
         **plain: Any,
     ) -> Task[P, R]:
         """The same task with other options: delay or at, queue, rank, key, unique, if_exists
         ("reject", "return" or "update"), once_per, debounce and at_most, ref, weight, timeout
-        (None: no limit), meta."""
+        (None: no limit), windows (None: at any time), meta."""
         times = {"delay": delay, "once_per": once_per, "debounce": debounce, "at_most": at_most}
         given: dict[str, Any] = {"key": key, "unique": unique, **plain}
         given |= {name: micros(time) for name, time in times.items() if time is not None}
@@ -248,6 +251,8 @@ class Task(Generic[P, R]):
         given = {name: said for name, said in given.items() if said is not None}
         if timeout is not UNSET:
             given["timeout"] = None if timeout is None else micros(timeout)
+        if windows is not UNSET:
+            given["windows"] = None if windows is None else windows_of(windows)
         options = self._options.but(given)
         return Task(self._app, self._definition, self._function, options, self._within)
 
@@ -309,6 +314,8 @@ class Task(Generic[P, R]):
             policy = msgspec.structs.replace(policy, repeat=None)
         if said.timeout is not UNSET:
             policy = msgspec.structs.replace(policy, timeout=said.timeout)
+        if said.windows is not UNSET:
+            policy = msgspec.structs.replace(policy, windows=said.windows)
         return Job(
             said.queue or task.queue,
             task.name,

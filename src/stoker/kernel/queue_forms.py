@@ -12,7 +12,7 @@ from stoker.kernel.duration import micros
 from stoker.kernel.hours import Maintenance, parse_maintenance
 from stoker.kernel.queue import QueueSettings
 from stoker.kernel.rate import Rate, parse_rate
-from stoker.kernel.window import parse_windows
+from stoker.kernel.window import Windows, windows_of
 
 
 def read_settings(said: Mapping[str, object]) -> dict[str, Any]:
@@ -56,8 +56,8 @@ def _duration(said: Any) -> int | None:
     return None if said is None else micros(said)
 
 
-def _windows(said: object) -> object:
-    return parse_windows(said) if isinstance(said, str) else said
+def _windows(said: object) -> Windows | None:
+    return None if said is None else windows_of(said)
 
 
 def _closures(said: object) -> object:

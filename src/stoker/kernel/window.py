@@ -137,6 +137,19 @@ def parse_windows(text: str) -> Windows:
     )
 
 
+def windows_of(said: object) -> Windows:
+    """Windows as they are, or from their text.
+
+    >>> windows_of("5:00-7:00") == windows_of(Windows((Span(300, 420),)))
+    True
+    """
+    if isinstance(said, str):
+        return parse_windows(said)
+    if not isinstance(said, Windows):
+        raise BadInput(f'windows are a text like "{_EXAMPLE}", or Windows, not {said!r}')
+    return said
+
+
 def windows_text(windows: Windows) -> str:
     """The canonical text of windows, which `parse_windows` reads."""
     groups = (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
+from msgspec import UNSET
 
 from stoker.desk import Placement, Twin
 from stoker.doors.cli import show
@@ -23,10 +24,13 @@ from stoker.doors.cli.words import (
     read_moment,
 )
 from stoker.errors import BadInput
+from stoker.kernel.amount import units
 from stoker.kernel.duration import micros
-from stoker.kernel.job import Format, Job
+from stoker.kernel.job import WHOLE_WEIGHT, Format, Job
 from stoker.kernel.pacing import pace_of
+from stoker.kernel.policy import PLAIN, Policy
 from stoker.kernel.unique import unique_key
+from stoker.kernel.window import windows_of
 
 if TYPE_CHECKING:
     from stoker.client import Call, Stoker
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
         "stoker enqueue --app shop:app shop.welcome '{\"user\": 7}' --delay 5m --wait",
         "stoker enqueue --store sqlite:///jobs.db import --queue files --payload @files.json",
         "stoker enqueue --store sqlite:///jobs.db ping --count 1000",
+        "stoker enqueue --app shop:app shop.report --windows '22:00-06:00 in Europe/Berlin'",
     ],
 )
 @click.argument("name")
@@ -48,6 +53,12 @@ if TYPE_CHECKING:
 @click.option("--at", metavar="TIME", help="Not before this moment: 2026-07-01T09:00+02:00.")
 @click.option("--rank", metavar="N", default=0, show_default=True, help="Lower runs first.")
 @click.option("--key", metavar="KEY", help="Whom it is for: tenant, region, server.")
+@click.option(
+    "--weight", metavar="N", type=float, help="How many places it takes: 0.5, 2; 0: none."
+)
+@click.option(
+    "--windows", metavar="HOURS", help="When it may start: 22:00-06:00; always for any time."
+)
 @click.option("--unique", metavar="KEY", help="Not if a live job of this name has the same key.")
 @click.option("--once-per", metavar="TIME", help="Only the first of its --unique in this time.")
 @click.option(
@@ -110,6 +121,8 @@ def _by_task(
         unique=said["unique"],
         queue=said["queue"],
         rank=said["rank"],
+        weight=said["weight"],
+        windows=UNSET if said["windows"] is None else said["windows"],
         once_per=said["once_per"],
         debounce=said["debounce"],
         at_most=said["at_most"],
@@ -145,6 +158,8 @@ def _by_hand(
         Format.BYTES if said["raw"] else Format.JSON,
         rank=said["rank"],
         due_at=due_at,
+        weight=WHOLE_WEIGHT if said["weight"] is None else units(said["weight"], "weight"),
+        policy=PLAIN if said["windows"] is None else Policy(windows=windows_of(said["windows"])),
         key=said["key"],
         # As tasks do, so that both see each other's jobs.
         unique_key=None if said["unique"] is None else unique_key(name, said["unique"]),
