@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
+import msgspec
 import pytest
 
 from stoker.desk import Desk
-from stoker.errors import StoreUnavailable
+from stoker.errors import StoreUnavailable, StoreUnfit
 from stoker.store.finding import Checkable, Finding, Level
 from stoker.store.redis import RedisStore
+from stoker.store.redis.durability import facts_of, findings, refuse_if_unsafe
+from stoker.store.redis.options import read_options
+from stoker.store.redis.wire import Wire
 from tests.servers import valkey
-from tests.servers.valkey import HOST, Server, free_port
+from tests.servers.valkey import DURABLE, HOST, Server, free_port
 from tests.servers.valkey_groups import until
 from tests.store.conformance.acts import put
 
@@ -38,9 +43,9 @@ def calls(server: Server, command: str) -> int:
     [
         ({}, Level.WARNING, "loses everything; set appendonly yes"),
         ({"save": "60 1"}, Level.WARNING, "what came after the last snapshot"),
-        (EVERYSEC, Level.FINE, "loses power up to two seconds may be"),
+        (EVERYSEC, Level.FINE, "loses power, up to two seconds may be"),
         (EVERYSEC | {"appendfsync": "no"}, Level.WARNING, "is up to the system"),
-        (EVERYSEC | {"appendfsync": "always"}, Level.FINE, "nothing acknowledged is lost when"),
+        (DURABLE, Level.FINE, "nothing acknowledged is lost when"),
     ],
 )
 def test_the_check_tells_what_a_crash_would_take_along(
@@ -65,17 +70,37 @@ def test_what_a_server_hides_is_said_to_be_unknown() -> None:
         store.close()
 
 
-def test_an_acknowledgement_can_wait_for_the_disk() -> None:
+def test_a_server_that_confirms_before_its_log_is_on_the_disk_is_refused() -> None:
     with valkey.server(EVERYSEC) as server:
-        assert "nothing acknowledged is lost when" in told(server, "crash", ack="fsync").text
-        store = RedisStore(server.url(ack="fsync"))
+        with pytest.raises(
+            StoreUnavailable, match=r"up to a second before .* set appendfsync always"
+        ):
+            RedisStore(server.url(ack="fsync"))
+        assert "up to two seconds" in told(server, "crash", ack="fsync", unsafe=1).text
+        store = RedisStore(server.url(ack="fsync", unsafe=1))
         put(Desk(store))
         assert calls(server, "waitaof") == 1
         store.close()
 
 
+@pytest.mark.parametrize(("version", "keeps"), [("7.4.2", False), ("8.0.0", True)])
+def test_a_redis_is_trusted_with_its_disk_since_it_was_mended(version: str, *, keeps: bool) -> None:
+    with valkey.server(EVERYSEC) as server:
+        wire = Wire(read_options(server.url()))
+        found = facts_of(wire, wire.options.addresses[0])
+        wire.hang_up()
+    numbers = tuple(map(int, version.split(".")))
+    redis = msgspec.structs.replace(found, product=f"Redis {version}", version=numbers)
+    options = read_options("redis://host?ack=fsync")
+    (crash,) = [each for each in findings(options, redis) if each.subject == "crash"]
+    assert ("nothing acknowledged is lost" in crash.text) is keeps
+    with nullcontext() if keeps else pytest.raises(StoreUnfit, match=f"Redis {version} at"):
+        refuse_if_unsafe(options, redis)
+
+
 def test_a_server_that_syncs_always_need_not_be_waited_for() -> None:
-    with valkey.server(EVERYSEC | {"appendfsync": "always"}) as server:
+    with valkey.server(DURABLE) as server:
+        assert "nothing acknowledged is lost when" in told(server, "crash", ack="fsync").text
         store = RedisStore(server.url(ack="fsync"))
         put(Desk(store))
         assert calls(server, "waitaof") == 0
@@ -99,8 +124,8 @@ def test_without_a_replica_nothing_is_acknowledged_by_one(server: Server, prefix
 
 @pytest.mark.parametrize("ack", ["replica", "fsync%2Breplica"])
 def test_an_acknowledgement_can_wait_for_a_replica(ack: str) -> None:
-    with valkey.server(EVERYSEC, port=free_port()) as primary:
-        follow = EVERYSEC | {"replicaof": f"{HOST} {primary.port}"}
+    with valkey.server(DURABLE, port=free_port()) as primary:
+        follow = DURABLE | {"replicaof": f"{HOST} {primary.port}"}
         with valkey.server(follow, port=free_port()) as replica:
             store = RedisStore(primary.url(ack=ack, patience=10))
             assert put(Desk(store)) == 1

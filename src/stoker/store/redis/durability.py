@@ -18,6 +18,7 @@ from stoker.store.redis.wire import Wire
 
 _OLDEST = (7, 0)
 _FIRST_WITH_WAITAOF = (7, 2)
+_FIRST_REDIS_WITH_HONEST_WAITAOF = (8,)
 
 
 class ServerFacts(msgspec.Struct, frozen=True):
@@ -100,6 +101,19 @@ def _refuse_without_disk(options: Options, facts: ServerFacts, where: str) -> No
             f"{asked}, but {where} cannot tell when its log is on the disk; use Redis 7.2 or "
             "newer, or set appendfsync always"
         )
+    if facts.fsync not in (None, "always") and _confirms_early(facts) and not options.unsafe:
+        raise StoreUnfit(
+            f"{asked}, but {where} confirms up to a second before its log is on the disk "
+            f"(WAITAOF with appendfsync {facts.fsync}); set appendfsync always, use Redis 8.0 or "
+            "newer, or say ?unsafe=1 if a power cut may take that second along"
+        )
+
+
+def _confirms_early(facts: ServerFacts) -> bool:
+    """Does WAITAOF answer at once, if the last sync is less than a second ago? So it does on every
+    Valkey up to now, and on Redis before it was mended there."""
+    is_valkey = facts.product.startswith("Valkey")
+    return is_valkey or facts.version < _FIRST_REDIS_WITH_HONEST_WAITAOF
 
 
 def needs_waitaof(ack: Ack, facts: ServerFacts) -> bool:
@@ -136,18 +150,22 @@ def _on_crash(options: Options, facts: ServerFacts) -> Finding:
         kept = "what came after the last snapshot" if facts.snapshots else "everything"
         text = f"appendonly is off: a crash or restart of the server loses {kept}; "
         return Finding("crash", text + "set appendonly yes", Level.WARNING)
-    if facts.fsync == "always" or options.ack in (Ack.FSYNC, Ack.FSYNC_REPLICA):
+    waits = options.ack in (Ack.FSYNC, Ack.FSYNC_REPLICA) and not _confirms_early(facts)
+    if facts.fsync == "always" or waits:
         text = "nothing acknowledged is lost when the server crashes or its machine loses power"
         return Finding("crash", text)
     if facts.fsync == "everysec":
         text = (
-            "nothing acknowledged is lost when the server crashes; when its machine loses power "
-            "up to two seconds may be (appendfsync everysec; use always, or say ?ack=fsync)"
+            "when the server crashes or its machine loses power, up to two seconds may be lost "
+            "(appendfsync everysec; set always if that is too much)"
         )
         return Finding("crash", text)
+    if facts.fsync is None:
+        text = "what a crash takes along goes by appendfsync, which is not told"
+        return Finding("crash", text, Level.WARNING)
     text = (
         "nothing acknowledged is lost when the server crashes; how much is when its machine loses "
-        f"power is up to the system (appendfsync {facts.fsync or 'is not told'})"
+        f"power is up to the system (appendfsync {facts.fsync})"
     )
     return Finding("crash", text, Level.WARNING)
 
