@@ -47,6 +47,13 @@ def look_for_trouble(desk: Desk) -> None:
     assert not desk.store.troubled()
 
 
+def beat_for_all(desk: Desk) -> None:
+    """One beat for each worker, whatever it runs."""
+    for session in desk.store.sessions():
+        beat = desk.dispatch.beat(session.id, ttl=DAY, watch=True)
+        assert (beat.alive, beat.cancelled, beat.troubled) == (True, (), False)
+
+
 def ask_for_the_next_due(desk: Desk) -> None:
     assert desk.store.next_due(["q"]) in (None, START + DAY)
 

@@ -1,4 +1,4 @@
-"""A worker without jobs: how little it asks of the store."""
+"""A worker without jobs, or with all it can take: how little it asks of the store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stoker import Stoker
 from stoker.store import Store
 from stoker.worker import ferry
 from tests.worker.conftest import Hire
-from tests.worker.waiting import until
+from tests.worker.waiting import Gate, until
 
 ONCE = {"notes", "enrol", "next_due", "hold", "tidy", "survey"}
 """At the start, or at long intervals."""
@@ -48,6 +48,22 @@ def test_an_idle_worker_beats_and_looks_for_jobs_and_asks_for_nothing_else(
     assert asked.keys() <= ONCE | {"beat", "troubled", "transact"}
     assert asked["troubled"] <= asked["beat"]  # of which it is a part here
     assert {asked[verb] for verb in ONCE} <= {0, 1}
+
+
+def test_a_worker_beats_once_for_all_the_jobs_it_runs_and_asks_for_nothing_else(
+    app: Stoker, hire: Hire, asked: Asked
+) -> None:
+    gate, jobs = Gate(), 50
+    task = app.task(gate.pass_through)
+    hire(ttl=1, concurrency=jobs)
+    app.enqueue_many([task.call() for _ in range(jobs)])
+    until(lambda: gate.came == jobs)
+    before = Counter(asked)
+    until(lambda: asked["beat"] >= before["beat"] + 8)
+    spent = Counter(asked) - before
+    gate.open()
+    assert spent.keys() <= {"beat", "troubled", "hold", "tidy"}
+    assert spent["beat"] < jobs
 
 
 def test_looks_that_find_nothing_need_not_ask_when_the_next_job_is_due(

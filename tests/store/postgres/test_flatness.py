@@ -23,6 +23,7 @@ from tests.servers.postgres import Server
 from tests.store.flat_acts import (
     DAY,
     ask_for_the_next_due,
+    beat_for_all,
     claim_and_finish,
     claim_ten,
     enqueue_ten,
@@ -165,7 +166,7 @@ CASES = [
     Case(many_who_take_turns, (claim_ten, claim_and_finish)),
     Case(many_turns_that_are_not_due, (claim_ten, ask_for_the_next_due)),
     Case(many_of_a_full_task, (claim_ten,)),
-    Case(many_running, (look_for_the_lost, look_for_trouble, claim_and_finish)),
+    Case(many_running, (beat_for_all, look_for_the_lost, look_for_trouble, claim_and_finish)),
     Case(many_kept, (look_for_the_old, look_for_the_adrift, look_for_trouble)),
 ]
 

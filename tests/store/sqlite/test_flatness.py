@@ -21,6 +21,7 @@ from tests.engines import START, VirtualClock
 from tests.store.flat_acts import (
     DAY,
     ask_for_the_next_due,
+    beat_for_all,
     claim_and_finish,
     claim_ten,
     enqueue_ten,
@@ -156,6 +157,7 @@ CASES = [
     Case(many_turns_that_are_not_due, claim_ten, 10, 1000),
     Case(many_turns_that_are_not_due, ask_for_the_next_due, 10, 1000),
     Case(many_other_queues, claim_ten, 10, 1000),
+    Case(many_running, beat_for_all, 100, 20_000),
     Case(many_running, look_for_the_lost, 100, 20_000),
     Case(many_running, look_for_trouble, 100, 5000),
     Case(many_running, claim_and_finish, 100, 20_000),
