@@ -16,7 +16,7 @@ from stoker.kernel.change import Change, Write
 from stoker.kernel.job import Job, State
 from stoker.kernel.outcome import Finished
 from stoker.kernel.queue import Order, QueueSettings
-from stoker.kernel.rate import parse_rate
+from stoker.kernel.rate import Flow, parse_rate
 from stoker.store import Filter
 from stoker.store.postgres import PostgresStore
 from tests.store.sqlite.process import Process
@@ -314,4 +314,41 @@ def test_counts_are_right_after_many_wrote_at_once(url: str) -> None:
     assert surveyed == there
     store.tidy()
     assert {view.name for view in store.survey()} == {queue for queue, _ in there}
+    store.close()
+
+
+BUCKET = parse_rate("3 per minute, burst 3")
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        (QueueSettings(capacity=1, rate=BUCKET), None),
+        (QueueSettings(capacity=1, key_rate=BUCKET), "k"),
+    ],
+)
+def test_a_job_starts_and_a_rate_counts_it_when_what_made_room_for_it_has_been_seen(
+    url: str, connection: psycopg.Connection, settings: QueueSettings, key: str | None
+) -> None:
+    """Else its start would be before the end of a job that had its place, and a rate would be over
+    before its time. A search takes its time: here somebody keeps it from looking."""
+    store = PostgresStore(url)
+    desk = Desk(store)
+    desk.control.configure("q", settings)
+    desk.intake.enqueue(Job("q", key=key))
+    with ThreadPoolExecutor() as pool:
+        with connection.transaction():
+            connection.execute(f'LOCK TABLE "{store.address.schema}".delta')
+            claimed = pool.submit(desk.dispatch.claim, ["q"])
+            while not connection.execute("SELECT FROM pg_locks WHERE NOT granted").fetchall():
+                assert not claimed.done()
+            ((moment,),) = connection.execute(
+                "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+            ).fetchall()
+        (job,) = claimed.result()
+    flow = Flow(BUCKET, "", job.started_at or 0)
+    flow.take(job.weight)
+    assert job.started_at is not None
+    assert job.started_at > moment
+    assert {*store.flows("q", ["", "=k"]).values()} == {flow.state}
     store.close()

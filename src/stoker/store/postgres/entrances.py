@@ -108,8 +108,13 @@ class Entrances:
         self.turns[queue] = turns
         return turns
 
-    def again(self) -> Entrances:
-        """The same as before anybody entered."""
-        other = Entrances((), self.now, self.ledger)
+    @property
+    def rated(self) -> bool:
+        """Is anything limited in time?"""
+        return any(known.settings.has_rates for known in self._known.values())
+
+    def again(self, now: int) -> Entrances:
+        """The same as before anybody entered, at another moment."""
+        other = Entrances((), now, self.ledger)
         other._reached, other._known = self._reached, self._known
         return other

@@ -97,13 +97,15 @@ class Walk:
         return min(max(major, _FIRST), _LAST), minor, number
 
 
-def charged_for(jobs: Sequence[Job], entrances: Entrances) -> Entrances:
-    """The entrances as if only these had come: of those that were chosen, somebody else has dealt
-    with some meanwhile."""
-    fresh = entrances.again()
-    for job in jobs:
-        fresh.turnstiles.of(job.queue).ask(job.key, job.name, job.weight, lent=True)
-        turns = fresh.turns.get(job.queue) or fresh.turns_of(job.queue)
+def charged_for(
+    taken: Iterable[tuple[str, Candidate]], entrances: Entrances, now: int
+) -> Entrances:
+    """The entrances as if only these had come, and at the moment at which they began: of those that
+    were chosen somebody else has dealt with some meanwhile, and rates count them from then on."""
+    fresh = entrances.again(now)
+    for queue, job in taken:
+        fresh.turnstiles.of(queue).ask(job.key, job.name, job.weight, lent=True)
+        turns = fresh.turns.get(queue) or fresh.turns_of(queue)
         if turns is not None:
             turns.taken(job.key, job.weight)
     return fresh

@@ -17,7 +17,7 @@ from stoker.kernel.job import Job
 from stoker.store import Claim
 from stoker.store.choosing import choose
 from stoker.store.postgres.arrays import Bigints, Texts
-from stoker.store.postgres.begun import ID, heading_of, jobs_of
+from stoker.store.postgres.begun import ID, QUEUE, heading_of, jobs_of
 from stoker.store.postgres.claim import Verdict, mark_arrays
 from stoker.store.postgres.driver import Arrive, Connection, Cursor
 from stoker.store.postgres.entrances import Entrances
@@ -73,9 +73,10 @@ class Walker:
         entrances = Entrances(known, now)
         walks = self._walks(entrances)
         chosen = choose([walk.line for walk in walks], self._claim.limit)
-        begun = self._begin(chosen)
-        whole = len(begun.rows) == len(chosen)
-        charged = entrances if whole else charged_for(begun.jobs(chosen), entrances)
+        begun = self._begin(chosen, now)
+        charged = entrances
+        if entrances.rated or len(begun.rows) < len(chosen):
+            charged = charged_for(begun.taken(chosen), entrances, begun.moment)
         for name, values in traces(walks, chosen, begun.rows.keys(), entrances, charged):
             self._run(name, *values)
         read = partial(self._read, walks, chosen, begun)
@@ -98,11 +99,11 @@ class Walker:
             if not entrances.paused(queue)
         ]
 
-    def _begin(self, chosen: Sequence[Candidate]) -> _Begun:
+    def _begin(self, chosen: Sequence[Candidate], now: int) -> _Begun:
         """They start from now on, not from when the walk began: jobs whose end has made room for
         them may have ended meanwhile."""
         if not chosen:
-            return _Begun(self._claim, 0, {})
+            return _Begun(self._claim, now, {})
         ids, revisions = [each.id for each in chosen], [each.revision for each in chosen]
         lease = (self._claim.token, self._claim.session, self._claim.visibility)
         rows = self._ask("begin", self._given, *lease, Bigints.of(ids), Bigints.of(revisions))
@@ -121,3 +122,8 @@ class _Begun(NamedTuple):
         """The jobs, in the order in which they were chosen."""
         rows = [self.rows[each.id] for each in chosen if each.id in self.rows]
         return jobs_of(rows, self.claim, self.moment)
+
+    def taken(self, chosen: Sequence[Candidate]) -> list[tuple[str, Candidate]]:
+        """The same, as far as they were looked at, each with its queue."""
+        rows = self.rows
+        return [(read(rows[each.id][QUEUE]), each) for each in chosen if each.id in rows]

@@ -335,5 +335,5 @@ CREATE TYPE stoker.seats AS (
     shuts bigint[],
     served text[], reached bigint[], clock bigint,
     full_keys text[], full_majors bigint[], full_minors bigint[], full_jobs bigint[],
-    bucket bigint, in_line text
+    bucket bigint, in_line text, began bigint
 );

@@ -35,8 +35,11 @@ BEGIN
     heading.due_at := now;
     heading.queue := stoker.verdict(queues, holder, now);
     IF by_lanes AND heading.queue = 'laned' THEN
-        seats := stoker.seats(queues[1], now, most, mark_queues, mark_buckets, mark_dues,
+        seats := stoker.seats(queues[1], given, now, most, mark_queues, mark_buckets, mark_dues,
             mark_seconds, mark_jobs);
+        -- Jobs whose end has made room for them may have ended while they were looked for.
+        now := coalesce(seats.began, stoker.moment(given));
+        heading.due_at := now;
         heading.name := seats.in_line;
         IF seats.picked IS NULL OR seats.ids IS NOT NULL THEN
             chosen := coalesce(seats.ids, '{}');

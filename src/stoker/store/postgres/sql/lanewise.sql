@@ -5,7 +5,7 @@
 
 -- Who is next in a queue, if that can be told.
 CREATE OR REPLACE FUNCTION stoker.seats(
-    line text, now bigint, most bigint, mark_queues text[],
+    line text, given bigint, now bigint, most bigint, mark_queues text[],
     mark_buckets bigint[], mark_dues bigint[], mark_seconds bigint[], mark_jobs bigint[]
 ) RETURNS stoker.seats
 LANGUAGE plpgsql VOLATILE AS $$
@@ -17,7 +17,7 @@ BEGIN
     IF known.paused THEN
         RETURN seats;
     ELSIF known.own_units IS NOT NULL OR known.fill_step IS NOT NULL THEN
-        RETURN stoker.seats_of_queue(known, now, most, mark_queues, mark_buckets, mark_dues,
+        RETURN stoker.seats_of_queue(known, given, now, most, mark_queues, mark_buckets, mark_dues,
             mark_seconds, mark_jobs);
     END IF;
     seats.unclear := EXISTS (
@@ -49,7 +49,7 @@ END $$;
 -- as there is room. It is unclear if somebody stands in a lane, or has another weight than one, and if
 -- the bucket has not enough for all who may be asked for: then somebody has to say when it will.
 CREATE OR REPLACE FUNCTION stoker.seats_of_queue(
-    known stoker.queue, now bigint, most bigint, mark_queues text[],
+    known stoker.queue, given bigint, now bigint, most bigint, mark_queues text[],
     mark_buckets bigint[], mark_dues bigint[], mark_seconds bigint[], mark_jobs bigint[]
 ) RETURNS stoker.seats
 LANGUAGE plpgsql VOLATILE AS $$
@@ -76,9 +76,10 @@ BEGIN
     seats.unclear := EXISTS (
         SELECT FROM stoker.job WHERE ctid = ANY (seats.picked) AND weight <> 1000);
     IF full_at IS NOT NULL AND cardinality(seats.picked) > 0 AND NOT seats.unclear THEN
-        full_at := full_at + cardinality(seats.picked) * known.fill_step;
+        seats.began := stoker.moment(given);
+        full_at := greatest(full_at, seats.began) + cardinality(seats.picked) * known.fill_step;
         INSERT INTO stoker.flow (queue, meter, state, until)
-        VALUES (line, '', format('0 %s %s', full_at, now), full_at)
+        VALUES (line, '', format('0 %s %s', full_at, seats.began), full_at)
         ON CONFLICT (queue, meter) DO UPDATE SET state = excluded.state, until = excluded.until;
     END IF;
     RETURN seats;
