@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.kernel.job import State
+from stoker.kernel.job import Job, State
 
 
 class Entry(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, kw_only=True):
@@ -60,6 +60,14 @@ class Lease(msgspec.Struct, frozen=True, array_like=True):
     queue: str
     key: str | None
     weight: int
+    task: str = ""
+
+
+def lease_of(job: Job) -> Lease:
+    """What is noted of a job that was handed out."""
+    assert job.started_at is not None
+    where = (job.queue, job.key, job.weight, job.name)
+    return Lease(job.id, job.revision, job.due_at, job.started_at, *where)
 
 
 class Granted(Entry, frozen=True):

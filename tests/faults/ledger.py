@@ -6,14 +6,14 @@ it goes by what the store holds; where a moment is not known exactly it takes th
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 
 from stoker.kernel.job import Job, State, load
-from stoker.kernel.queue import QueueSettings
 from tests.faults.evidence import Evidence, Run
-from tests.faults.journal import Declined, Placed, Sample
+from tests.faults.journal import Declined, Placed
+from tests.faults.limits import crowded, hurried
 
 
 def lost(evidence: Evidence) -> Iterator[str]:
@@ -118,56 +118,6 @@ def early(evidence: Evidence) -> Iterator[str]:
                 due_at = ruling.due_at
 
 
-def crowded(evidence: Evidence) -> Iterator[str]:
-    """Moments at which more ran than a queue's or a key's capacity allows."""
-    settings = {view.name: view.settings for view in evidence.views}
-    holds = [(run, _hold(evidence, run, following)) for run, following in _neighbours(evidence)]
-    for by_key in (False, True):
-        yield from _overfull(holds, settings, by_key=by_key)
-    for sample in evidence.each(Sample):
-        rules = settings[sample.queue]
-        if _exceeds(sample.used, rules.units()):
-            yield f"{sample.queue} was seen with {sample.used} units in use"
-        for name, used in sample.keys.items():
-            if _exceeds(used, rules.key_units(name)):
-                yield f"key {name} of {sample.queue} was seen with {used} units in use"
-
-
-def _neighbours(evidence: Evidence) -> Iterator[tuple[Run, Run | None]]:
-    for runs in evidence.runs.values():
-        yield from zip(runs, [*runs[1:], None], strict=True)
-
-
-def _hold(evidence: Evidence, run: Run, following: Run | None) -> int:
-    """The end of a run's share of capacity; a stolen job must not be counted twice."""
-    until = max(run.lease.started_at, evidence.held_until(run))
-    return until if following is None else min(until, following.lease.started_at)
-
-
-def _overfull(
-    holds: list[tuple[Run, int]], settings: Mapping[str, QueueSettings], *, by_key: bool
-) -> Iterator[str]:
-    events: dict[tuple[str, str | None], list[tuple[int, int]]] = defaultdict(list)
-    for run, until in holds:
-        lease = run.lease
-        if not by_key or lease.key is not None:
-            spot = (lease.queue, lease.key if by_key else None)
-            events[spot] += [(lease.started_at, lease.weight), (until, -lease.weight)]
-    for (queue, key), moves in events.items():
-        rules = settings.get(queue, QueueSettings())
-        limit = rules.units() if key is None else rules.key_units(key)
-        used = 0
-        for moment, units in sorted(moves):
-            used += units
-            if _exceeds(used, limit):
-                where = queue if key is None else f"key {key} of {queue}"
-                yield f"{where} held {used} units at {moment}"
-
-
-def _exceeds(used: int, limit: int | None) -> bool:
-    return limit is not None and used > limit
-
-
 def overspent(evidence: Evidence) -> Iterator[str]:
     """Jobs that cost more workers than their policy allows."""
     for job in evidence.jobs:
@@ -191,6 +141,9 @@ def drift(evidence: Evidence) -> Iterator[str]:
     for job in evidence.jobs:
         used[job.queue] += load(job)
     for view in evidence.views:
+        if view.settings.within is not None:
+            used[view.settings.within] += used[view.name]
+    for view in evidence.views:
         for state, count in view.counts.items():
             there = counted.pop((view.name, state), 0)
             if there != count:
@@ -211,6 +164,7 @@ CHECKS: Mapping[str, Callable[[Evidence], Iterator[str]]] = {
     "stolen": stolen,
     "early": early,
     "crowded": crowded,
+    "hurried": hurried,
     "overspent": overspent,
     "stuck": stuck,
     "drift": drift,

@@ -10,6 +10,7 @@ import pytest
 
 from stoker.kernel.job import Job, State
 from stoker.kernel.queue import DEFAULTS, QueueSettings
+from stoker.kernel.rate import Rate
 from stoker.store import QueueView
 from tests.faults.actors import unanswered_offers
 from tests.faults.cargo import Cargo
@@ -296,6 +297,44 @@ def test_more_at_a_time_than_fits_is_crowded(
     assert found(case) == {"crowded": [sentence]}
     later = evidence(jobs, [offer("b.0", "b.1")], two_runs(20, key), views=views)
     assert found(later) == {}
+
+
+def as_cut(entry: Entry) -> Entry:
+    """The same, of a job of that task."""
+    if not isinstance(entry, Granted):
+        return entry
+    leases = [msgspec.structs.replace(lease, task="cut") for lease in entry.leases]
+    return msgspec.structs.replace(entry, leases=leases)
+
+
+def test_more_than_a_task_or_the_queue_around_may_have_is_crowded() -> None:
+    jobs = [finished(1, "b.0"), finished(2, "b.1", 8)]
+    log = [offer("b.0", "b.1"), *map(as_cut, two_runs(15))]
+    views = [view(QueueSettings(tasks={"cut": 1}, within="p"), FINISHED=2)]
+    views.append(QueueView("p", QueueSettings(capacity=1), {}, 0))
+    assert found(evidence(jobs, log, views=views)) == {
+        "crowded": ["p held 2000 units at 15", "task cut of q held 2000 units at 15"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("rate", "gap"),
+    [
+        (Rate(1, 1000), 1000),
+        (Rate(1, 1000, fixed=True), 990),
+        (Rate(1, 1000, burst=1), 1000),
+        (Rate(2, 2000, burst=1), 1000),
+    ],
+)
+def test_more_starts_in_a_period_than_a_rate_allows_are_hurried(rate: Rate, gap: int) -> None:
+    jobs = [finished(1, "b.0"), finished(2, "b.1", 8)]
+    views = [view(QueueSettings(rate=rate), FINISHED=2)]
+    for at, hurried in ((10 + gap - 1, True), (10 + gap, False)):
+        log = [offer("b.0", "b.1"), *run(7, 10, 1), *run(8, at, 1, job=2)]
+        sentences = found(evidence(jobs, log, views=views)).get("hurried", [])
+        assert [sentence.partition(" started until ")[2] for sentence in sentences] == (
+            [f"{at}, at {rate}"] if hurried else []
+        )
 
 
 def test_a_dead_worker_holds_its_place_until_its_session_ends() -> None:

@@ -24,12 +24,12 @@ from tests.faults.journal import (
     Farewell,
     Granted,
     Journal,
-    Lease,
     Offer,
     Placed,
     Pulse,
     Ruled,
     Try,
+    lease_of,
 )
 
 Outcome = Finished | Failed | Released
@@ -163,7 +163,7 @@ class Worker:
             self._session = None
             return
         self._held = self._desk.dispatch.granted(grant)
-        leases = [_lease(job) for job in self._held]
+        leases = [lease_of(job) for job in self._held]
         now = wall_clock()
         self._journal.write(Granted(at=now, token=request.token, session=session, leases=leases))
 
@@ -188,8 +188,3 @@ class Worker:
             self._journal.write(Declined(at=wall_clock(), batch=batch))
         else:
             self._journal.write(Placed(at=wall_clock(), batch=batch, ids=ids))
-
-
-def _lease(job: Job) -> Lease:
-    assert job.started_at is not None
-    return Lease(job.id, job.revision, job.due_at, job.started_at, job.queue, job.key, job.weight)
