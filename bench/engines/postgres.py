@@ -67,8 +67,8 @@ class Database(NamedTuple):
         return f"postgresql://{_USER}@{HOST}:{self.port}/{self.name}"
 
     def settle(self) -> None:
-        """Statistics as the server would gather them after a while. Waiting for a table would end the
-        autovacuum that is clearing it up."""
+        """Statistics as the server would gather them after a while, but for tables that are being
+        cleared up: it would stop that for our sake."""
         self.ask("ANALYZE (SKIP_LOCKED)")
 
     def weight(self) -> int:
