@@ -16,6 +16,8 @@ from typing import NamedTuple
 import pytest
 
 from stoker import State, Stoker, Worker, current
+from stoker.errors import StoreUnavailable
+from stoker.store import Filter
 from stoker.worker.context import StopReason
 from tests.servers import postgres, valkey
 from tests.servers.proxy import HOST, Proxy, proxy_before
@@ -48,7 +50,7 @@ def _postgres(folder: Path) -> Iterator[Place]:
     ):
         schema = url.rpartition("=")[2]
         behind = f"postgresql://postgres@{HOST}:{proxy.port}/postgres?schema={schema}"
-        yield Place(url, behind, proxy)
+        yield Place(url, f"{behind}&patience=1", proxy)
 
 
 @contextmanager
@@ -162,3 +164,33 @@ def test_handlers_end_before_others_begin_with_their_jobs(
         place.proxy.flowing.set()
         assert here.plain.enqueue().wait(timeout="30s") == "done"
         assert cut_off.session != lost
+
+
+def test_a_worker_whose_connections_alone_are_dead_keeps_its_jobs(
+    place: Place, there: Side, diary: Diary
+) -> None:
+    there.awaits.enqueue()
+    worker = there.app.worker(ttl=6)
+    beats: list[int] = []
+    worker.tell_of_beats(beats.append)
+    worker.start()
+    until(lambda: diary.begun and beats)
+    session = worker.session
+    place.proxy.strand_all()
+    beats.clear()
+    until(lambda: beats)
+    assert there.plain.enqueue().wait(timeout="30s") == "done"
+    assert {*beats} == {session}
+    assert not diary.ended
+    worker.stop(grace=0)
+
+
+def test_who_enqueues_is_told_and_may_do_it_again_later(place: Place, there: Side) -> None:
+    before = there.plain.enqueue()
+    once = there.plain.options(ref="once", if_exists="return")
+    place.proxy.flowing.clear()
+    with pytest.raises(StoreUnavailable, match="1 s"):
+        once.enqueue()
+    place.proxy.flowing.set()
+    job = once.enqueue()
+    assert [each.id for each in there.app.desk.store.find(Filter())] == [before.id, job.id]

@@ -8,6 +8,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 from stoker.errors import BadInput
 
 _LAST_PORT = 65_535
+_LONGEST_PATIENCE = 3600
 _PORT = re.compile(r"[0-9]{1,5}")
 # Up to the last @, since a password may hold what it should not.
 _PASSWORD = re.compile(r"(?<=://)([^/@:]*:).*@")
@@ -56,6 +57,23 @@ def options_of(url: str) -> dict[str, str]:
             "name=value, and a ? that belongs to a name or password %3F"
         )
     return options
+
+
+def read_patience(text: str, least: float = 0.0) -> float:
+    """The seconds for which trouble with a server is waited out.
+
+    >>> read_patience("2.5")
+    2.5
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not least <= seconds <= _LONGEST_PATIENCE:
+        raise BadInput(
+            f"patience is a number of seconds from {least:g} to {_LONGEST_PATIENCE}, not {text!r}"
+        )
+    return seconds
 
 
 def read_port(text: str) -> int | None:

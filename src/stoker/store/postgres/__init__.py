@@ -48,6 +48,7 @@ from stoker.store.postgres.errands import told_of
 from stoker.store.postgres.line import TEXT, WHOLE, Question, ask
 from stoker.store.postgres.look import Looker
 from stoker.store.postgres.marks import Marks
+from stoker.store.postgres.patrol import Patrol
 from stoker.store.postgres.pool import Pool
 from stoker.store.postgres.rows import Row
 from stoker.store.postgres.schema import migrate, named, version, within
@@ -78,6 +79,7 @@ class PostgresStore:
         self._troubles = Troubles(self.address.shown)
         self._clock: Timepiece = ServerClock() if clock is None else GivenClock(clock)
         self.now: Clock = self._clock
+        self._patrol = Patrol(self.address)
         self._pool = Pool(self._connect, connections)
         self._marks = Marks()
         self._committer = Committer(self.address.schema, self._marks, self._clock)
@@ -98,7 +100,7 @@ class PostgresStore:
             raise
 
     def _connect(self) -> Connection:
-        return connect(self.address, self._adapters)
+        return self._patrol.watch(connect(self.address, self._adapters))
 
     def _use(self, task: Callable[[Connection], T]) -> T:
         try:
@@ -283,5 +285,7 @@ class PostgresStore:
 def is_there(url: str) -> bool:
     """Whether a store was made already, where a URL says."""
     address = read_url(url)
-    with Troubles(address.shown), closing(connect(address)) as connection:
+    patrol = Patrol(address)
+    pool = Pool(lambda: patrol.watch(connect(address)), 1)
+    with closing(pool), Troubles(address.shown), pool.connection() as connection:
         return version(connection, address) > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -26,13 +27,15 @@ from stoker.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
+from stoker.store.urls import read_patience
 
 __all__ = ["BINARY", "AdaptersMap", "Dumper", "default_adapters"]
 
 BINARY = Format.BINARY
 DRIVER = f"psycopg {psycopg.__version__}"
-Connection = psycopg.Connection[tuple[Any, ...]]
 Cursor = psycopg.Cursor[tuple[Any, ...]]
+Call = list[bool]
+"""Of which one thing is taken by whoever ends it: who made it, or who gives it up."""
 Arrive = Callable[[], None]
 """Waits for the answers to all statements that were sent."""
 
@@ -46,8 +49,8 @@ _PATIENTLY = (
     "set_config('idle_in_transaction_session_timeout', '30s', true)"
 )
 # A server that is gone, or a cut cable, is to be noticed within seconds, not hours.
-_PATIENCE = {
-    "connect_timeout": "10",
+_PATIENCE = "5"
+_WISHES = {
     "keepalives_idle": "10",
     "keepalives_interval": "5",
     "keepalives_count": "3",
@@ -56,6 +59,17 @@ _PATIENCE = {
 }
 # A standby would be of no use: the driver goes on to the next host.
 _OF_SEVERAL = {"target_session_attrs": "read-write"}
+
+
+_LEAST_SECONDS_TO_CONNECT = 2
+
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """One of ours: whoever looks after them sees what is under way."""
+
+    call: Call = []  # noqa: RUF012 - nothing is ever added to a call
+    verdict = ""
+    """Why it was cut."""
 
 
 class Address(NamedTuple):
@@ -67,6 +81,8 @@ class Address(NamedTuple):
     """Whether wake-ups may be waited for with LISTEN, which needs a connection of one's own."""
     shown: str
     """The address as it may be shown: without a password."""
+    patience: float
+    """Seconds for which a server that gives no sign of life is waited for."""
 
 
 def read_url(url: str) -> Address:
@@ -80,6 +96,7 @@ def read_url(url: str) -> Address:
     schema, listen = said.pop("schema", DEFAULT_SCHEMA), said.pop("listen", "yes")
     if not _NAME.fullmatch(schema):
         raise BadInput(f"{schema!r} is no name for a schema; use letters, digits and underscores")
+    patience = read_patience(said.pop("patience", _PATIENCE), least=1.0)
     if listen not in ("yes", "no"):
         raise BadInput(f"listen={listen} says nothing; write listen=yes or listen=no")
     rest = parts._replace(query=urlencode(said, quote_via=quote)).geturl()
@@ -90,11 +107,13 @@ def read_url(url: str) -> Address:
             f"cannot read the URL of the store ({str(error).strip()}); write "
             "postgresql://user:password@host:port/database, with ?schema=name if you like"
         ) from None
-    wishes = {**_PATIENCE, **(_OF_SEVERAL if "," in str(given.get("host", "")) else {})}
-    wishes = {name: value for name, value in wishes.items() if name not in given}
-    return Address(
-        make_conninfo(rest, client_encoding="UTF8", **wishes), schema, listen == "yes", _shown(url)
-    )
+    seconds = max(math.ceil(patience), _LEAST_SECONDS_TO_CONNECT)
+    wishes = {"connect_timeout": str(seconds), **_WISHES}
+    if "," in str(given.get("host", "")):
+        wishes |= _OF_SEVERAL
+    unsaid = {name: value for name, value in wishes.items() if name not in given}
+    conninfo = make_conninfo(rest, client_encoding="UTF8", **unsaid)
+    return Address(conninfo, schema, listen == "yes", _shown(url), patience)
 
 
 def _shown(url: str) -> str:
@@ -110,7 +129,7 @@ def connect(address: Address, adapters: AdaptersMap | None = None) -> Connection
     """A connection on which the driver prepares nothing: it may go through a pooler, whose
     connections serve somebody else in between."""
     context = None if adapters is None else _Context(adapters)
-    return psycopg.Connection.connect(
+    return Connection.connect(
         address.conninfo,
         autocommit=True,
         prepare_threshold=None,

@@ -12,6 +12,7 @@ from contextlib import closing
 from stoker.store.bell import Nudge
 from stoker.store.postgres.driver import Connection
 from stoker.store.postgres.line import TEXT, Question, ask, heard
+from stoker.store.postgres.patrol import under_way
 from stoker.store.postgres.pool import sever
 
 logger = logging.getLogger("stoker.store")
@@ -19,6 +20,9 @@ logger = logging.getLogger("stoker.store")
 _LIVES = b"SELECT pg_try_advisory_lock(hashtextextended($1, 0))"
 _TRIAL_SECONDS = 2.0
 _LOOK_SECONDS = 1.0
+_QUIET_SECONDS = 30.0
+"""After so long the server is asked for a sign of life: else nobody would hear that none comes."""
+_SIGN_OF_LIFE = Question(b"SELECT true", (), ())
 _TROUBLE_PAUSES = (0.1, 0.5, 2.0, 5.0)
 
 
@@ -105,31 +109,37 @@ class Ear:
 
     def _listen(self, connection: Connection) -> None:
         common, own = self._channels()
-        for channel in (common, own):
-            connection.execute(f'LISTEN "{channel}"')
+        with under_way(connection):
+            for channel in (common, own):
+                connection.execute(f'LISTEN "{channel}"')
         self._listening.set()
         self._ask_for_trial()
         patience = time.monotonic() + _TRIAL_SECONDS
         while not self._over:
-            self._wait(connection, None if self.hears else _LOOK_SECONDS)
+            quiet = not self._wait(connection, _QUIET_SECONDS if self.hears else _LOOK_SECONDS)
+            if quiet and self.hears:
+                with under_way(connection):
+                    ask(connection, _SIGN_OF_LIFE)
             while news := heard(connection):
                 passed = [self._hear(channel, said) for channel, said in news]
                 if any(passed) and not self.hears:
                     # Past the driver, which would swallow what is rung meanwhile.
-                    ask(connection, Question(_LIVES, [own.encode()], [TEXT]))
+                    with under_way(connection):
+                        ask(connection, Question(_LIVES, [own.encode()], [TEXT]))
                     self.hears = True
             if self.hears or time.monotonic() >= patience:
                 self.tried.set()
             if not self.hears and self.tried.is_set():
                 self._look()
 
-    def _wait(self, connection: Connection | None, seconds: float | None) -> None:
+    def _wait(self, connection: Connection | None, seconds: float) -> bool:
+        """Until something comes; did anything, in this time?"""
         assert self._nudge is not None
         news = select.poll()
         news.register(self._nudge, select.POLLIN)
         if connection is not None:
             news.register(connection.fileno(), select.POLLIN)
-        news.poll(None if seconds is None else seconds * 1000)
+        return bool(news.poll(seconds * 1000))
 
     def _only_look(self) -> None:
         self._listening.set()

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from weakref import WeakSet, ref
 
+import psycopg
+
 from stoker.errors import StoreUnavailable
 from stoker.store.forks import heed_forks
 from stoker.store.postgres.driver import Connection, is_idle, is_of_no_more_use
@@ -73,6 +75,13 @@ class Pool:
         with self._lock:
             self._idle.append(connection)
 
+    def give_up(self, connection: Connection) -> None:
+        """It got no answer. What befell this one has befallen them all."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for each in (connection, *idle):
+            self._drop(each)
+
     def _drop(self, connection: Connection) -> None:
         with self._lock:
             self._all.discard(connection)
@@ -119,7 +128,7 @@ class _Place:
 class Lent:
     """A connection of a pool's, while it is in use."""
 
-    __slots__ = ("_connection", "_place", "_pool")
+    __slots__ = ("_call", "_connection", "_place", "_pool")
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -132,13 +141,24 @@ class Lent:
         except BaseException:
             self._place = None  # the error may be kept for long, and we with it
             raise
+        self._connection.call = self._call = [True]
         return self._connection
 
     def __exit__(self, _kind: object, error: BaseException | None, _where: object) -> None:
         try:
+            self._call.pop()
+        except IndexError:
+            self._lament(error)
+        else:
             self._pool.give_back(self._connection, spoilt=is_of_no_more_use(error))
         finally:
             self._place = None
+
+    def _lament(self, error: BaseException | None) -> None:
+        """The call was given up by somebody else, though its answer may have come all the same."""
+        self._pool.give_up(self._connection)
+        if isinstance(error, psycopg.Error):
+            raise psycopg.OperationalError(self._connection.verdict) from error
 
 
 def sever(connection: Connection) -> None:

@@ -21,7 +21,7 @@ import msgspec
 
 from stoker.errors import BadInput
 from stoker.store.redis.topology import Address
-from stoker.store.urls import read_port
+from stoker.store.urls import read_patience, read_port
 
 SCHEMES = {"redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel"}
 SCHEMES |= {"redis+cluster", "rediss+cluster"}
@@ -183,22 +183,12 @@ def _yes(text: str) -> bool:
     return text == "1"
 
 
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= 3600:
-        raise BadInput(f"patience is a number of seconds up to 3600, not {text!r}")
-    return seconds
-
-
 _READERS: Mapping[str, Callable[[str], Any]] = {
     "prefix": _prefix,
     "partitions": _whole("partitions", 1, MOST_PARTITIONS),
     "ack": _ack,
     "unsafe": _yes,
-    "patience": _seconds,
+    "patience": read_patience,
     "database": _whole("the database", 0, 2**31),
     "sentinel_username": str,
     "sentinel_password": str,

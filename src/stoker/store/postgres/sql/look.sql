@@ -82,6 +82,15 @@ SELECT now, ARRAY(SELECT id FROM stoker.job
     $4::boolean AND stoker.troubled(now)
 FROM beaten
 
+-- name: at_work
+-- By which number we are known, and on which of these connections something is done, or was just now.
+SELECT pg_backend_pid(), ARRAY(
+    SELECT pid FROM pg_stat_activity WHERE pid = ANY($1::int[]) AND (
+        state_change > clock_timestamp() - make_interval(secs => $2 / 1e6)
+        OR (coalesce(state, '') NOT LIKE 'idle%' AND wait_event_type IS DISTINCT FROM 'Client')
+    )
+)
+
 -- name: retire
 WITH over AS (
     UPDATE stoker.session SET retired_at = stoker.moment($2) WHERE id = $1 AND retired_at IS NULL
