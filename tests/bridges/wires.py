@@ -40,8 +40,6 @@ class Wire(ABC):
     url: str
     """For the bridge."""
     server: Server | None = None
-    again = "repeated"
-    """What a message is to the bridge that comes a second time."""
 
     def __init__(self) -> None:
         self.name = f"answers{next(_numbers)}"
@@ -122,8 +120,6 @@ class JetStream(_Nats):
 
 
 class Mqtt(_Nats):
-    again = "kept"  # its messages have no name of their own
-
     def __init__(self, server: NatsServer) -> None:
         super().__init__(server)
         self.url = f"{server.mqtt_url}/{self.name}/+?client={self.name}&dead=dead/{self.name}"

@@ -143,7 +143,7 @@ def test_a_server_that_is_demoted_before_it_is_asked_for_replicas_is_waited_for(
     with valkey.server(EVERYSEC, port=free_port()) as other:
         demoted = EVERYSEC | {"replicaof": f"{HOST} {other.port}", "replica-read-only": "no"}
         with valkey.server(demoted, port=free_port()) as server, ThreadPoolExecutor() as threads:
-            store = RedisStore(server.url(ack=ack, patience=20))
+            store = RedisStore(server.url(ack=ack, patience=20, unsafe=1))
             placed = threads.submit(put, Desk(store))
             until(lambda: calls(server, command), "a refusal")
             for each, follows in ((server, "NO ONE"), (other, f"{HOST} {server.port}")):
