@@ -59,8 +59,6 @@ _WISHES = {
 }
 # A standby would be of no use: the driver goes on to the next host.
 _OF_SEVERAL = {"target_session_attrs": "read-write"}
-
-
 _LEAST_SECONDS_TO_CONNECT = 2
 
 
