@@ -343,6 +343,89 @@ def test_a_request_function_that_returns_nonsense_is_told_so(house: House) -> No
     assert "it must return Waits(...), None" in house.hipq.job(job).error
 
 
+# -- since when --------------------------------------------------------------------------------
+
+
+class Diary:
+    """Tells after how many seconds a job came into its present state."""
+
+    def __init__(self, house: House, clock: VirtualClock) -> None:
+        self._house = house
+        self._clock = clock
+        self._began = clock.now
+
+    def of(self, job: int) -> tuple[str, float]:
+        seen = self._house.hipq.job(job)
+        return seen.state.value, seen.update_time.timestamp() - self._began / 1e6
+
+    def after(self, seconds: int, job: int) -> tuple[str, float]:
+        self._clock.pass_(seconds)
+        self._house.stage.drain()
+        return self.of(job)
+
+
+def test_a_job_tells_since_when_it_is_in_its_state(house: House, clock: VirtualClock) -> None:
+    answers = iter([NOT_YET, RuntimeError("refused"), "done"])
+
+    def response(job: HipqJob, answer: str) -> Any:
+        said = next(answers)
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    house.handle(response=response, retry=lambda job: 10)
+    diary = Diary(house, clock)
+    job = house.put(job_key="k")
+    clock.pass_(1)
+    assert diary.of(job) == ("initial", 0)
+    assert diary.after(0, job) == ("running", 1)
+    clock.pass_(1)
+    house.hipq.respond("charge", "k", "a part of it")
+    assert diary.of(job) == diary.after(1, job) == ("running", 1)
+    house.hipq.respond("charge", "k", "the rest")
+    assert diary.after(1, job) == ("retry", 4)
+    assert diary.after(9, job) == ("retry", 4)
+    assert diary.after(1, job) == ("running", 14)
+    house.hipq.respond("charge", "k", "once more")
+    assert diary.after(1, job) == diary.after(100, job) == ("final", 15)
+
+
+@pytest.mark.parametrize("waits", [None, Waits(timeout=20)], ids=["for the job", "for the answer"])
+def test_a_job_without_an_answer_is_in_error_since_its_time_was_over(
+    house: House, desk: Desk, clock: VirtualClock, waits: Waits | None
+) -> None:
+    house.handle(lambda job: waits, retry=lambda job: True if job.attempt == 1 else None)
+    diary = Diary(house, clock)
+    job = house.put(job_key="k", timeout=20 if waits is None else 60)
+    house.stage.drain()
+    clock.pass_(25)
+    run_chores(desk.clerk, "somebody without the code")
+    assert diary.of(job) == ("error", 20)
+    assert house.hipq.job(job).attempt == 1
+    assert diary.after(5, job) == ("running", 30)
+    assert diary.after(25, job) == ("final", 55)
+
+
+def test_a_job_that_begins_anew_sends_its_request_anew(house: House) -> None:
+    def response(job: HipqJob, answer: str) -> str:
+        if answer == "no":
+            raise RuntimeError("refused")
+        return answer
+
+    house.handle(response=response)
+    job = house.put(job_key="k")
+    house.stage.drain()
+    house.hipq.respond("charge", "k", "no")
+    house.stage.drain()
+    assert house.state(job) == "final"
+    house.hipq.app.desk.control.revive(job)
+    house.stage.drain()
+    assert (house.state(job), house.asked) == ("running", [("k", 1), ("k", 1)])
+    house.hipq.respond("charge", "k", "yes")
+    house.stage.drain()
+    assert house.hipq.app.job(job).result == "yes"
+
+
 # -- queues and types ------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ import enum
 import inspect
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 from typing import Final as Constant
 
@@ -18,12 +19,13 @@ import msgspec
 
 from stoker.desk import Desk
 from stoker.errors import BadInput, Duplicate
-from stoker.hipq.job import HipqJob, HipqState, asked_in, is_answered, key_of, view
+from stoker.hipq.job import HipqJob, HipqState, Memo, is_answered, key_of, memo_of, view
 from stoker.kernel.duration import micros
 from stoker.kernel.in_json import json_of
 from stoker.kernel.job import LIVE, Job
-from stoker.kernel.retry import Again, ByError, Failure, RetryPolicy, decide
+from stoker.kernel.retry import Again, ByError, Failure, RetryPolicy, Verdict, consult, decide
 from stoker.kernel.retry_forms import chosen_retry
+from stoker.kernel.rules import lease_end
 from stoker.store import Filter
 from stoker.worker.context import AwaitsReply, Context
 
@@ -143,7 +145,16 @@ class Handlers:
             context.job = self._desk().report.rename(context.job, self._prefix + waits.key)
         timeout = None if waits.timeout is None else micros(waits.timeout)
         key = self._prefix + key_of(context.job, self._prefix)
-        raise AwaitsReply(key, timeout, asked_in(context.attempt))
+        raise AwaitsReply(key, timeout, self._memo(context, timeout).text)
+
+    def _memo(self, context: Context, timeout: int | None) -> Memo:
+        job, now = context.job, self._desk().store.now()
+        began = job.started_at or now
+        until = lease_end(job.policy, now=now, started=began, visibility=timeout)
+        # After a part of the answer it is as long in its state as before.
+        part = is_answered(job, context.attempt)
+        since = memo_of(job).since if part else began
+        return Memo(context.attempt, since, until or 0)
 
     def _check_own_key(self, job: HipqJob) -> None:
         """Nobody has said a key for it; somebody may have said its id for another one."""
@@ -155,15 +166,23 @@ class Handlers:
                 existing_id=other.id,
             )
 
-    def retry(self, job: Job, failure: Failure) -> object:
+    def retry(self, job: Job, failure: Failure) -> Verdict:
         """What the retry function or policy says; without one a job that failed is final."""
-        if isinstance(self._retry, RetryPolicy):
-            now, dice = self._desk().store.now(), self._desk().clerk.dice()
-            return decide(self._retry, failures=job.failures, failure=failure, now=now, dice=dice)
+        now, said = self._desk().store.now(), self._retry
+        if isinstance(said, RetryPolicy):
+            dice = self._desk().clerk.dice()
+            verdict = decide(said, failures=job.failures, failure=failure, now=now, dice=dice)
+        else:
+            verdict = consult(partial(self._asked, said), job, failure, now)
+        if isinstance(verdict, Again):
+            return msgspec.structs.replace(verdict, meta=Memo(since=now).text)
+        return verdict
+
+    def _asked(self, retry: Retry, job: Job, failure: Failure) -> object:
         copy = msgspec.structs.replace(
             self._view(job), state=HipqState.ERROR, error=failure.message
         )
-        said = self._retry(copy)
+        said = retry(copy)
         return self._again(said) if isinstance(said, TryAgain) else said
 
     def _again(self, said: TryAgain) -> Again:

@@ -50,20 +50,30 @@ class HipqJob(msgspec.Struct, frozen=True):
     """The last answer that came, None if none did."""
 
 
-class _Memo(msgspec.Struct, frozen=True):
+class Memo(msgspec.Struct, frozen=True):
+    """What a job remembers of its present try, or of what came of the last one."""
+
     asked: int = 0
+    """In which try its request was sent; 0: it is to be tried again."""
+    since: int = 0
+    """Since when it is in its state."""
+    until: int = 0
+    """When it is in error, unless its answer comes."""
+
+    @property
+    def text(self) -> str:
+        """As it is written down with the job."""
+        return msgspec.json.encode(self).decode()
 
 
-def asked_in(attempt: int) -> str:
-    """What a job remembers: in which try its request was sent."""
-    return msgspec.json.encode(_Memo(attempt)).decode()
+def memo_of(job: Job) -> Memo:
+    """What the job remembers; it may be nothing yet."""
+    return Memo() if job.meta is None else msgspec.json.decode(job.meta, type=Memo)
 
 
 def is_answered(job: Job, attempt: int) -> bool:
     """Whether the answer it has is for the request of this very try."""
-    if job.reply is None or job.meta is None:
-        return False
-    return msgspec.json.decode(job.meta, type=_Memo).asked == attempt
+    return job.reply is not None and memo_of(job).asked == attempt
 
 
 def key_of(job: Job, prefix: str) -> str:
@@ -74,7 +84,9 @@ def key_of(job: Job, prefix: str) -> str:
 def view(job: Job, job_type: str, prefix: str) -> HipqJob:
     """The job in other words."""
     state = _state(job)
-    resumed = state is HipqState.RUNNING and job.state is State.QUEUED
+    # A try that goes on, or is to be decided about, is counted again when a worker has it.
+    goes_on = state in (HipqState.RUNNING, HipqState.ERROR) and job.state is State.QUEUED
+    attempt = job.attempt + goes_on
     return HipqJob(
         id=job.id,
         job_type=job_type,
@@ -83,12 +95,12 @@ def view(job: Job, job_type: str, prefix: str) -> HipqJob:
         state=state,
         timeout=(job.policy.timeout or 0) / 1e6,
         error=NONE if job.error is None or state is HipqState.RUNNING else job.error,
-        attempt=job.attempt + resumed,
+        attempt=attempt,
         scheduled_run_time=_moment(job.due_at),
         priority=job.rank,
         throttle_factor=job.weight / WHOLE_WEIGHT,
         time_windows="" if job.policy.windows is None else windows_text(job.policy.windows),
-        update_time=_moment(job.ended_at or job.started_at or job.created_at),
+        update_time=_moment(_since(job, state, attempt)),
         critical=job.weight == 0,
         response=None if job.reply is None else msgspec.json.decode(job.reply),
     )
@@ -103,6 +115,21 @@ def _state(job: Job) -> HipqState:
     if job.state is State.RUNNING or waits or is_answered(job, job.attempt + 1):
         return HipqState.RUNNING
     return HipqState.INITIAL if job.attempt == 0 and job.error is None else HipqState.RETRY
+
+
+def _since(job: Job, state: HipqState, attempt: int) -> int:
+    """When it came into its state."""
+    began, memo = job.started_at or job.created_at, memo_of(job)
+    if state is HipqState.FINAL:
+        return job.ended_at or began
+    asked = memo.asked == attempt
+    if state is HipqState.ERROR:
+        # What is still to be decided about is a try that ran out of time.
+        waited = asked and job.reply is None
+        return memo.until if waited else began + (job.policy.timeout or 0)
+    if state is HipqState.RUNNING and asked:
+        return memo.since
+    return max(began, memo.since)
 
 
 def _moment(at: int) -> datetime:

@@ -76,6 +76,8 @@ def revive(job: Job, *, now: int) -> Change:
         "parent_id": None,
         "result": None,
     }
+    if job.reply is not None:
+        fields["reply"] = None  # it asks anew
     lifecycle.check("revive", job, fields["state"])
     return Change(writes=(Write(job, fields),))
 

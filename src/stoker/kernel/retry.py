@@ -250,7 +250,7 @@ def _names(name: str, kind: str) -> bool:
 
 
 class Again(msgspec.Struct, frozen=True, tag=True):
-    """Try again at this time; with another payload or rank, if given.
+    """Try again at this time; with another payload, rank or meta, if given.
 
     >>> def handler(job, failure):
     ...     return Again(at=90_000_000, payload=b'{"page": 2}')
@@ -261,6 +261,7 @@ class Again(msgspec.Struct, frozen=True, tag=True):
     at: int
     payload: bytes | None = None
     rank: int | None = None
+    meta: str | None = None
 
     def __post_init__(self) -> None:
         check_moment(self.at)

@@ -228,6 +228,8 @@ def _again(job: Job, verdict: Again, **news: Any) -> Change:
         news["payload"] = verdict.payload
     if verdict.rank is not None:
         news["rank"] = verdict.rank
+    if verdict.meta is not None:
+        news["meta"] = verdict.meta
     due_at = fitted(job.policy, verdict.at)
     return _write(job, QUEUED, due_at=due_at, undecided=False, **NO_LEASE, **news)
 
@@ -391,6 +393,8 @@ def fitted(policy: Policy, at: int) -> int:
 
 def _next_run(job: Job, now: int, **news: Any) -> Change:
     assert job.policy.repeat is not None
+    if job.reply is not None:
+        news["reply"] = None  # the next run asks for itself
     due_at = next_due(
         parse_repeat(job.policy.repeat),
         scheduled=job.scheduled_at,

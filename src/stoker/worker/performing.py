@@ -211,7 +211,7 @@ def _within(context: Context) -> Outcome:
 
 def _storable(verdict: Verdict) -> Verdict:
     if isinstance(verdict, Again):
-        said = {"payload": verdict.payload, "rank": verdict.rank}
+        said = {"payload": verdict.payload, "rank": verdict.rank, "meta": verdict.meta}
         check({"due_at": verdict.at, **{k: v for k, v in said.items() if v is not None}})
     if isinstance(verdict, GiveUp):
         check({"meta": verdict.reason})

@@ -385,6 +385,30 @@ def test_of_two_doors_that_bring_the_same_answer_one_is_told_it_was_repeated(
     assert (state(desk, first.id), state(desk, second.id)) == (State.QUEUED, State.WAITING)
 
 
+def test_a_job_that_is_revived_does_not_have_the_answer_of_its_last_life(desk: Desk) -> None:
+    job = asking(desk)
+    desk.control.reply("k", b"1")
+    desk.report.finish(take(desk))
+    assert seen(desk, job.id).reply == b"1"
+    desk.control.revive(job.id)
+    assert take(desk).reply is None
+
+
+def test_the_next_run_of_a_repeating_job_does_not_have_the_answer_of_the_last_one(
+    desk: Desk, clock: VirtualClock
+) -> None:
+    put(desk, policy=Policy(repeat="every 1h"))
+    clock.pass_(3600)
+    desk.report.wait(take(desk), Awaits("k"))
+    desk.control.reply("k", b"1")
+    desk.report.finish(take(desk))
+    assert desk.control.reply("k", b"1") is Reply.REPEATED
+    clock.pass_(3600)
+    again = take(desk)
+    assert (again.attempt, again.reply) == (1, None)
+    assert desk.report.wait(again, Awaits("k")).state is State.WAITING
+
+
 # -- waiting -------------------------------------------------------------------------------
 
 
