@@ -202,7 +202,8 @@ def test_all_that_stands_in_the_way_is_told_and_the_last_to_end_counts() -> None
         Reason.NO_WORKER,
     ]
     ends = tuple(Blocker(Reason.NOT_DUE, "", until) for until in (START + 5, START + 9))
-    assert Explanation(job, ends, START).runs_at == START + 9
+    assert Explanation(job, ends, START, starts_at=START + 9).runs_at == START + 9
+    assert Explanation(job, tuple(found), START, starts_at=START + 9).runs_at is None
 
 
 def scene(job: Job, *, now: int, settings: QueueSettings = DEFAULTS) -> Scene:

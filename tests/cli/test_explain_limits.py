@@ -9,14 +9,19 @@ import pytest
 from stoker.desk import Desk
 from stoker.desk.blocker import Blocker, Reason
 from stoker.desk.explain import Explanation, explain
+from stoker.kernel.hours import parse_maintenance
 from stoker.kernel.job import Job
+from stoker.kernel.policy import Policy
 from stoker.kernel.queue import QueueSettings
 from stoker.kernel.rate import parse_rate
+from stoker.kernel.window import parse_windows
 from stoker.store import Store
 from tests.engines import SECOND, START, VirtualClock
 
 MINUTE = 60 * SECOND
 TWO = parse_rate("2 per minute, fixed")
+HOUR = 60 * MINUTE
+TEN = START // HOUR * HOUR
 NEXT_MINUTE = START // MINUTE * MINUTE + MINUTE
 
 
@@ -131,6 +136,102 @@ def test_a_job_that_was_told_its_moment_starts_then(
         clock.now = desk.store.next_due(["mail"]) or moment
         started += [job.id for job in desk.dispatch.claim(["mail"], 10)]
     assert clock.now == moment
+
+
+def ends(store: Store, job_id: int) -> tuple[dict[str, float | None], float | None]:
+    """What stands in the way, with the hours until it ends, and until the job runs."""
+    found = explain(store, job_id)
+    told = {each.reason.value: hours_to(each.until) for each in found.blockers}
+    return told, hours_to(found.runs_at)
+
+
+def hours_to(moment: int | None) -> float | None:
+    return None if moment is None else (moment - TEN) / HOUR
+
+
+@pytest.fixture
+def ten(clock: VirtualClock) -> None:
+    """It is ten in the evening."""
+    clock.now = TEN
+
+
+@pytest.mark.usefixtures("ten")
+def test_a_job_that_falls_due_in_closed_hours_is_expected_at_the_opening(
+    desk: Desk, store: Store, clock: VirtualClock
+) -> None:
+    limit(desk, windows=parse_windows("20:00-24:00"))
+    limit(desk, "post", maintenance=(parse_maintenance("2023-11-15 00:00 to 2023-11-15 06:00"),))
+    limit(desk, "inner", within="post")
+    job_id, later = put(desk, due_at=TEN + 3 * HOUR), put(desk, due_at=TEN + HOUR)
+    assert ends(store, job_id) == ({"not_due": 3, "queue_closed": 22}, 22)
+    assert explain(store, job_id).blockers[1].text == "the queue mail is closed then"
+    assert ends(store, later) == ({"not_due": 1}, 1)
+    for queue in ("post", "inner"):
+        job_id = put(desk, queue, due_at=TEN + 3 * HOUR)
+        assert ends(store, job_id) == ({"not_due": 3, "maintenance": 8}, 8)
+        text = explain(store, job_id).blockers[1].text
+        assert text.startswith("the queue post is closed then for maintenance (2023-11-15")
+    clock.now = TEN + 8 * HOUR - 1
+    assert desk.dispatch.claim(["inner", "mail"], 10) == []
+    clock.now += 1
+    assert [job.queue for job in desk.dispatch.claim(["inner", "mail"], 10)] == ["inner"]
+
+
+@pytest.mark.usefixtures("ten")
+def test_a_job_waits_for_its_own_window_and_for_that_of_its_queue(desk: Desk, store: Store) -> None:
+    night = Policy(windows=parse_windows("20:00-24:00"))
+    limit(desk, windows=parse_windows("21:00-01:00"))
+    job_id = put(desk, due_at=TEN + 3 * HOUR, policy=night)
+    assert ends(store, job_id) == ({"not_due": 22, "queue_closed": 23}, 23)
+    limit(desk, "post", rate=parse_rate("1 per hour, fixed"))
+    ids = [put(desk, "post", policy=night) for _ in range(3)]
+    desk.dispatch.claim(["post"], 10)
+    assert ends(store, ids[1]) == ({"queue_rate": 1}, 1)
+    late = explain(store, ids[2])
+    text = "its time window is closed before its turn comes"
+    assert late.blockers[-1] == Blocker(Reason.WINDOW_CLOSED, text, TEN + 22 * HOUR)
+    assert hours_to(late.runs_at) == 22
+
+
+@pytest.mark.usefixtures("ten")
+def test_a_rate_goes_on_when_the_queue_is_open_again(
+    desk: Desk, store: Store, clock: VirtualClock
+) -> None:
+    limit(desk, windows=parse_windows("20:00-24:00"), rate=parse_rate("1 per hour, fixed"))
+    ids = [put(desk, key="k") for _ in range(8)]
+    desk.dispatch.claim(["mail"], 10)
+    assert ends(store, ids[1]) == ({"queue_rate": 1}, 1)
+    assert ends(store, ids[2]) == ({"queue_rate": 2, "queue_closed": 22}, 22)
+    assert explain(store, ids[2]).blockers[1].text == (
+        "the queue mail is closed before its turn comes"
+    )
+    assert ends(store, ids[7])[1] == 47
+    clock.now = TEN + 47 * HOUR - 1
+    for _ in range(10):
+        desk.dispatch.claim(["mail"], 10)
+    assert store.get([ids[7]])[ids[7]].started_at is None
+
+
+@pytest.mark.usefixtures("ten")
+def test_a_job_that_is_not_due_waits_for_the_rate_that_others_will_have_used_up(
+    desk: Desk, store: Store
+) -> None:
+    limit(desk, key_rate=parse_rate("1 per hour, fixed"))
+    for _ in range(5):
+        put(desk, key="k")
+    put(desk, key="l")
+    job_id, other = (put(desk, key=key, due_at=TEN + 2 * HOUR) for key in "kl")
+    assert ends(store, job_id) == ({"not_due": 2, "key_rate": 5}, 5)
+    assert ends(store, other) == ({"not_due": 2}, 2)
+
+
+def test_who_stands_behind_more_than_are_looked_at_is_told_no_moment(
+    desk: Desk, store: Store
+) -> None:
+    limit(desk, rate=TWO)
+    desk.intake.enqueue_many([Job("mail")] * 1001)
+    job_id = put(desk, due_at=START + MINUTE)
+    assert explain(store, job_id).runs_at is None
 
 
 def test_a_job_of_weight_0_is_stopped_by_no_limit(desk: Desk, store: Store) -> None:

@@ -24,8 +24,9 @@ from stoker.kernel.job import (
     State,
 )
 from stoker.kernel.policy import OnLost
+from stoker.kernel.rules import fitted
 from stoker.kernel.window import next_open
-from stoker.store import Store
+from stoker.store import QueueView, Store
 
 _RATES = (Reason.TASK_RATE, Reason.KEY_RATE, Reason.QUEUE_RATE, Reason.OUTER_RATE)
 _MOST_NAMED = 5
@@ -40,14 +41,15 @@ class Explanation(msgspec.Struct, frozen=True):
     now: int
     outer: str | None = None
     """The queue that its own is within."""
+    starts_at: int | None = None
+    """When it may start as far as time decides: hours, windows and rates, one after the other."""
 
     @property
     def runs_at(self) -> int | None:
         """When it will run if everything else stays as it is; None if nobody can tell."""
-        ends = [blocker.until for blocker in self.blockers]
-        if self.job.state is not State.QUEUED or None in ends:
+        if any(blocker.until is None for blocker in self.blockers):
             return None
-        return max((end for end in ends if end is not None), default=self.now)
+        return self.starts_at
 
 
 def explain(store: Store, job_id: int, knows: Callable[[str], bool] | None = None) -> Explanation:
@@ -57,7 +59,8 @@ def explain(store: Store, job_id: int, knows: Callable[[str], bool] | None = Non
         raise NotFound(f"there is no job {job_id} (any more); ended jobs are kept for a while only")
     job, scene = look(store, job, knows)
     within = scene.queue.settings.within
-    return Explanation(job, tuple(blockers(job, scene)), scene.now, within)
+    found = tuple(blockers(job, scene))
+    return Explanation(job, found, scene.now, within, scene.starts_at)
 
 
 # --- What stands in the way ----------------------------------------------------------------------
@@ -75,9 +78,10 @@ def blockers(job: Job, scene: Scene) -> list[Blocker]:
 def _queued(job: Job, scene: Scene) -> list[Blocker]:
     timing = _timing(job, scene)
     found = [] if timing is None else [timing]
-    found += [*_hours(scene), *_pauses(job, scene)]
+    found += [*_hours(job, scene), *_pauses(job, scene)]
     for meter in scene.meters:
         found += stops(job, meter, scene.now)
+    found += _meanwhile(job, scene, found)
     reckoned = not scene.more and any(blocker.reason in _RATES for blocker in found)
     if scene.line and not reckoned:
         found.append(_line(job, scene))
@@ -87,8 +91,8 @@ def _queued(job: Job, scene: Scene) -> list[Blocker]:
 
 
 def _timing(job: Job, scene: Scene) -> Blocker | None:
-    windows, now = job.policy.windows, scene.now
-    opens = now if windows is None else next_open(windows, now)
+    now = scene.now
+    opens = fitted(job.policy, now)
     if opens > now and job.due_at <= opens:
         return Blocker(Reason.WINDOW_CLOSED, "its time window is closed", opens)
     if job.due_at <= now:
@@ -103,18 +107,37 @@ def _timing(job: Job, scene: Scene) -> Blocker | None:
     return Blocker(Reason.NOT_DUE, put_off, job.due_at)
 
 
-def _hours(scene: Scene) -> Iterator[Blocker]:
-    views = [scene.queue] if scene.outer is None else [scene.queue, scene.outer]
-    for view in views:
-        settings, now = view.settings, scene.now
-        windows = settings.windows
-        opens_at = settings.opens_at(now)
-        if windows is not None and next_open(windows, now) > now:
-            yield Blocker(Reason.QUEUE_CLOSED, f"the queue {view.name} is closed", opens_at)
+def _hours(job: Job, scene: Scene) -> Iterator[Blocker]:
+    """Who is closed when the job would begin, were it not for hours."""
+    at = max(scene.now, fitted(job.policy, job.due_at))
+    closed = "is closed" if at == scene.now else "is closed then"
+    for view in _views(scene):
+        settings = view.settings
+        windows, opens_at = settings.windows, settings.opens_at(at)
+        if windows is not None and next_open(windows, at) > at:
+            yield Blocker(Reason.QUEUE_CLOSED, f"the queue {view.name} {closed}", opens_at)
         for closure in settings.maintenance:
-            if closure.over_at(now) is not None:
-                text = f"the queue {view.name} is closed for maintenance ({closure})"
+            if closure.over_at(at) is not None:
+                text = f"the queue {view.name} {closed} for maintenance ({closure})"
                 yield Blocker(Reason.MAINTENANCE, text, opens_at)
+
+
+def _meanwhile(job: Job, scene: Scene, found: Sequence[Blocker]) -> Iterator[Blocker]:
+    """Hours that come between the job and the moment at which nothing else would keep it."""
+    ends = [scene.now, *(blocker.until for blocker in found if blocker.until is not None)]
+    if scene.starts_at is None or scene.starts_at <= max(ends):
+        return
+    closing = next((view for view in _views(scene) if view.settings.keeps_hours), None)
+    if closing is not None:
+        text = f"the queue {closing.name} is closed before its turn comes"
+        yield Blocker(Reason.QUEUE_CLOSED, text, scene.starts_at)
+    elif job.policy.windows is not None:
+        text = "its time window is closed before its turn comes"
+        yield Blocker(Reason.WINDOW_CLOSED, text, scene.starts_at)
+
+
+def _views(scene: Scene) -> list[QueueView]:
+    return [scene.queue] if scene.outer is None else [scene.queue, scene.outer]
 
 
 def _throttled(job: Job, scene: Scene) -> Iterator[Blocker]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from stoker.desk.blocker import Blocker, Reason
+from stoker.desk.forecast import Start
 from stoker.kernel.admission import fits, of_key, of_task
 from stoker.kernel.job import WHOLE_WEIGHT, Job, State, load
 from stoker.kernel.queue import DEFAULTS, QueueSettings
@@ -29,8 +30,8 @@ class Meter(msgspec.Struct, frozen=True):
     holders: tuple[int, ...] = ()
     rate: Rate | None = None
     flow: str = ""
-    before: tuple[int, ...] = ()
-    """The weights of those that take from it before the job does."""
+    before: tuple[tuple[int, int], ...] = ()
+    """The weights of those that take from it before the job does, and when."""
 
 
 class Around(NamedTuple):
@@ -64,24 +65,26 @@ def around(store: Store, queue: str) -> Around:
 # -- gathering -----------------------------------------------------------------------------
 
 
-def meters(store: Store, job: Job, place: Around, line: Sequence[Job]) -> list[Meter]:
-    """All limits that a job has to pass, those of its task first. `line`: who starts before it."""
+def meters(store: Store, job: Job, place: Around, starts: Sequence[Start]) -> list[Meter]:
+    """All limits that a job has to pass, those of its task first; `starts` are those before it."""
     settings = place.queue.settings
     if job.weight == 0 or not settings.limited:
         return []
-    found = [*_of_task(store, job, settings, line), *_of_key(store, job, settings, line)]
+    found = [*_of_task(store, job, settings, starts), *_of_key(store, job, settings, starts)]
     members = [place.queue, *place.inner]
     title = f"the queue {job.queue}"
-    found.append(_of_queue(store, members, (title, Reason.QUEUE_FULL, Reason.QUEUE_RATE), line))
+    found.append(_of_queue(store, members, (title, Reason.QUEUE_FULL, Reason.QUEUE_RATE), starts))
     if place.outer is not None:
         members = [place.outer, *place.beside]
         title = f"the queue {place.outer.name}, which {job.queue} is within,"
-        found.append(_of_queue(store, members, (title, Reason.OUTER_FULL, Reason.OUTER_RATE), line))
+        found.append(
+            _of_queue(store, members, (title, Reason.OUTER_FULL, Reason.OUTER_RATE), starts)
+        )
     return found
 
 
 def _of_task(
-    store: Store, job: Job, settings: QueueSettings, line: Sequence[Job]
+    store: Store, job: Job, settings: QueueSettings, starts: Sequence[Start]
 ) -> Iterator[Meter]:
     if not settings.limits_task(job.name):
         return
@@ -94,7 +97,7 @@ def _of_task(
             settings.task_units(job.name),
             rate=settings.task_rates.get(job.name),
             flow=store.flows(job.queue, [meter]).get(meter, ""),
-            before=_weights(each for each in line if each.name == job.name),
+            before=_weights(each for each in starts if each.job.name == job.name),
         ),
         store,
         Filter(queue=job.queue, name=job.name),
@@ -102,7 +105,7 @@ def _of_task(
 
 
 def _of_key(
-    store: Store, job: Job, settings: QueueSettings, line: Sequence[Job]
+    store: Store, job: Job, settings: QueueSettings, starts: Sequence[Start]
 ) -> Iterator[Meter]:
     if job.key is None:
         return
@@ -116,7 +119,7 @@ def _of_key(
         plain,
         rate=settings.key_rates.get(job.key, settings.key_rate),
         flow=store.flows(job.queue, [meter]).get(meter, ""),
-        before=_weights(each for each in line if each.key == job.key),
+        before=_weights(each for each in starts if each.job.key == job.key),
     )
     yield _counted(by_key, store, wanted)
     if capacity != plain or (lent is not None and _others_wait(store, job)):
@@ -137,7 +140,7 @@ def _of_queue(
     store: Store,
     members: Sequence[QueueView],
     words: tuple[str, Reason, Reason],
-    line: Sequence[Job],
+    starts: Sequence[Start],
 ) -> Meter:
     name, settings = members[0].name, members[0].settings
     holders: list[Job] = []
@@ -151,7 +154,7 @@ def _of_queue(
         tuple(job.id for job in holders),
         settings.rate,
         store.flows(name, [""]).get("", ""),
-        _weights(line),
+        _weights(starts),
     )
 
 
@@ -168,8 +171,8 @@ def _holders(store: Store, wanted: Filter) -> list[Job]:
     return [job for job in found if load(job)]
 
 
-def _weights(jobs: Iterator[Job] | Sequence[Job]) -> tuple[int, ...]:
-    return tuple(job.weight for job in jobs if job.weight)
+def _weights(starts: Iterable[Start]) -> tuple[tuple[int, int], ...]:
+    return tuple((start.job.weight, start.at) for start in starts if start.job.weight)
 
 
 # -- judging -------------------------------------------------------------------------------
@@ -186,16 +189,17 @@ def stops(job: Job, meter: Meter, now: int) -> Iterator[Blocker]:
 
 
 def _opening(job: Job, meter: Meter, rate: Rate, now: int) -> int | None:
-    """When a rate will let a job in, after those before it; None: as soon as it is due."""
-    begin = moment = max(now, job.due_at)
-    flow = Flow(rate, meter.flow, moment)
-    for weight in (*meter.before, job.weight):
-        later = flow.free_at(weight)
-        if later is not None:
-            moment = later
-            flow = Flow(rate, flow.state, moment)
+    """The last moment until which a rate will refuse a job, with those that start before it; None:
+    it never does."""
+    moment = max(now, job.due_at)
+    openings = [Flow(rate, meter.flow, moment).free_at(job.weight)]
+    state = meter.flow
+    for weight, at in meter.before:
+        flow = Flow(rate, state, at)
         flow.take(weight)
-    return moment if moment > begin else None
+        state = flow.state
+        openings.append(Flow(rate, state, max(at, moment)).free_at(job.weight))
+    return max((each for each in openings if each is not None and each > moment), default=None)
 
 
 def _places(job: Job, used: int, limit: int | None) -> str:

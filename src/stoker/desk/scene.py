@@ -8,9 +8,10 @@ from operator import itemgetter
 
 import msgspec
 
+from stoker.desk.forecast import Forecast, flows_of, forecast
 from stoker.desk.known_tasks import Known
 from stoker.desk.known_tasks import recall as recall_tasks
-from stoker.desk.meters import Meter, around, meters
+from stoker.desk.meters import Around, Meter, around, meters
 from stoker.desk.throttle_memory import Memory, recall
 from stoker.desk.workers import WorkerView, survey_workers
 from stoker.kernel.job import LIVE, WAITS_FOR_CHILDREN, WAITS_FOR_PARENT, Job, State
@@ -36,6 +37,9 @@ class Scene(msgspec.Struct, frozen=True):
     """Those due jobs of its queue that go before it, as far as they were looked at."""
     more: bool = False
     """Are there queued jobs that were not looked at?"""
+    starts_at: int | None = None
+    """When it will start if nobody stands in its way and time alone decides; None if nobody can
+    tell, or does not know who goes before it."""
     kin: Sequence[Job] = ()
     """Its parent if it is held for it; its children that have not ended."""
     knows: Callable[[str], bool] | None = None
@@ -53,8 +57,16 @@ def look(store: Store, job: Job, knows: Callable[[str], bool] | None = None) -> 
     if throttler is not None:
         job = msgspec.structs.replace(job, due_at=throttler.own_due_at(job))
     line: Sequence[Job] = ()
-    if job.state is State.QUEUED and job.due_at <= now:
-        line = _before(store, job, place.queue.settings, now)
+    more = False
+    coming = Forecast(None)
+    if job.state is State.QUEUED:
+        rated = _rated(job, place)
+        queued = _queued(store, job) if rated or job.due_at <= now else []
+        more = len(queued) > _MOST_IN_LINE
+        queued = queued[:_MOST_IN_LINE]
+        line = _before(job, queued, place.queue.settings, now)
+        coming = _forecast(store, job, queued if rated else [], place, now)
+        coming = coming._replace(starts_at=None) if more and rated else coming
     workers = survey_workers(store)
     marks = [worker.info.tasks for worker in workers if worker.alive]
     scene = Scene(
@@ -62,9 +74,10 @@ def look(store: Store, job: Job, knows: Callable[[str], bool] | None = None) -> 
         place.queue,
         place.outer,
         workers,
-        meters(store, job, place, line) if job.state is State.QUEUED else (),
+        meters(store, job, place, coming.before) if job.state is State.QUEUED else (),
         line,
-        place.queue.counts.get(State.QUEUED, 0) > _MOST_IN_LINE,
+        more,
+        coming.starts_at,
         _kin(store, job),
         knows,
         recall_tasks(store, marks) if job.state is State.QUEUED else {},
@@ -73,11 +86,28 @@ def look(store: Store, job: Job, knows: Callable[[str], bool] | None = None) -> 
     return job, scene
 
 
-def _before(store: Store, job: Job, settings: QueueSettings, now: int) -> list[Job]:
-    found = store.find(Filter(states=(State.QUEUED,), queue=job.queue, limit=_MOST_IN_LINE))
-    due = [each for each in found if each.due_at <= now and each.id != job.id]
-    line = _lined_up([*due, job], settings)
+def _queued(store: Store, job: Job) -> list[Job]:
+    """The others that are queued where it is, those that came first; one more than count."""
+    found = store.find(Filter(states=(State.QUEUED,), queue=job.queue, limit=_MOST_IN_LINE + 2))
+    return [each for each in found if each.id != job.id]
+
+
+def _before(job: Job, queued: Sequence[Job], settings: QueueSettings, now: int) -> Sequence[Job]:
+    if job.due_at > now:
+        return ()
+    line = _lined_up([*(each for each in queued if each.due_at <= now), job], settings)
     return line[: line.index(job)]
+
+
+def _rated(job: Job, place: Around) -> bool:
+    """Does it matter who starts before it, and when?"""
+    views = [place.queue] if place.outer is None else [place.queue, place.outer]
+    return bool(job.weight) and any(view.settings.has_rates for view in views)
+
+
+def _forecast(store: Store, job: Job, others: Sequence[Job], place: Around, now: int) -> Forecast:
+    flows = flows_of(store, place.queue, place.outer, [job, *others])
+    return forecast(job, others, place.queue, place.outer, flows, now)
 
 
 def _lined_up(jobs: Sequence[Job], settings: QueueSettings) -> list[Job]:
