@@ -124,29 +124,37 @@ class Cluster:
 
 
 class Watched:
-    """A primary, a replica, and three Sentinels that look after them."""
+    """A primary, replicas, and three Sentinels that look after them."""
 
-    def __init__(self, settings: dict[str, str] | None = None) -> None:
+    def __init__(self, settings: dict[str, str] | None = None, *, replicas: int = 1) -> None:
         self.primary = Server(settings, port=free_port())
         follow = {"replicaof": f"{HOST} {self.primary.port}"} | (settings or {})
-        self.replica = Server(follow, port=free_port())
-        until(_follows, "the replica", self.replica)
+        self.replicas = [Server(follow, port=free_port()) for _ in range(replicas)]
+        for replica in self.replicas:
+            until(_follows, "the replica", replica)
         self.sentinels = [self._sentinel() for _ in range(3)]
         for sentinel in self.sentinels:
-            until(_knows_all, "the Sentinels' acquaintance", sentinel)
+            until(_knows_all, "the Sentinels' acquaintance", sentinel, replicas)
 
     def _sentinel(self) -> Server:
         return Server(port=free_port(), sentinel=_SENTINEL % self.primary.port)
 
-    def has_taken_over(self) -> bool:
-        """Whether the replica is the primary now. When it becomes one it hangs up on everybody."""
-        with suppress(redis.ConnectionError), self.replica.client() as client:
-            return bool(client.info("replication")["role"] == "master")
-        return False
+    def successor(self) -> Server | None:
+        """The replica that is the primary now."""
+        return next((replica for replica in self.replicas if _leads(replica)), None)
+
+    def all_know_the_successor(self) -> bool:
+        """Whether all Sentinels name it, which they do when the other replicas follow it."""
+        successor = self.successor()
+        return successor is not None and all(
+            _named_by(sentinel) == successor.port for sentinel in self.sentinels
+        )
 
     def come_back(self) -> None:
         """The old primary returns, as a replica of the new one."""
-        self.primary.settings["replicaof"] = f"{HOST} {self.replica.port}"
+        successor = self.successor()
+        assert successor is not None, "nobody has taken over"
+        self.primary.settings["replicaof"] = f"{HOST} {successor.port}"
         self.primary.start()
 
     def url(self, prefix: str = "stoker", **more: object) -> str:
@@ -157,7 +165,7 @@ class Watched:
 
     def remove(self) -> None:
         """End all servers."""
-        for server in (*self.sentinels, self.replica, self.primary):
+        for server in (*self.sentinels, *self.replicas, self.primary):
             server.remove()
 
 
@@ -166,10 +174,23 @@ def _follows(replica: Server) -> bool:
         return bool(client.info("replication")["master_link_status"] == "up")
 
 
-def _knows_all(sentinel: Server) -> bool:
+def _leads(replica: Server) -> bool:
+    """When it becomes a primary it hangs up on everybody."""
+    with suppress(redis.ConnectionError), replica.client() as client:
+        return bool(client.info("replication")["role"] == "master")
+    return False
+
+
+def _named_by(sentinel: Server) -> int:
+    with sentinel.client() as client:
+        _, port = client.sentinel_get_master_addr_by_name(SERVICE)
+        return int(port)
+
+
+def _knows_all(sentinel: Server, replicas: int) -> bool:
     with sentinel.client() as client:
         (known,) = client.sentinel_masters().values()
-        return bool(known["num-slaves"] == 1 and known["num-other-sentinels"] == 2)
+        return bool(known["num-slaves"] == replicas and known["num-other-sentinels"] == 2)
 
 
 @cache

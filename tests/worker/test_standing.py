@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from stoker import JobHandle, State, Stoker, Task, Worker
 from stoker.kernel.job import Job
 from stoker.store import Claim
+from stoker.store.postgres import PostgresStore
 from stoker.worker import ferry
 from tests.faults.nemesis import ROOT, environment
+from tests.servers import postgres, valkey
 from tests.servers.urls import fresh_url
 from tests.worker.conftest import Hire
 from tests.worker.waiting import LIMIT, until
@@ -112,6 +115,39 @@ def test_a_job_whose_ring_was_lost_is_found(
     worker._ferry.wake()
     job.wait(timeout=LIMIT)
     assert (ran, job.job.attempt) == ([7], 1)
+
+
+@pytest.mark.parametrize("home", ["postgres", "redis"], indirect=True)
+def test_a_job_whose_ring_was_lost_with_the_connection_is_found_as_soon_as_that_is_known(
+    warm: Warm,
+    app: Stoker,
+    elsewhere: Task[..., Any],
+    ran: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker = warm()
+    monkeypatch.setattr(ferry, "_LONGEST_SLEEP", 0.05)
+    monkeypatch.setattr(ferry, "_STRAYS_SECONDS", 3600.0)
+    lost = threading.Event()
+    monkeypatch.setattr(worker._ferry, "_take_errand", lambda _: lost.set())
+    job = elsewhere.enqueue(7)
+    assert lost.wait(LIMIT)
+    cut_off(app)
+    job.wait(timeout=LIMIT / 2)
+    assert (ran, job.job.attempt) == ([7], 1)
+
+
+def cut_off(app: Stoker) -> None:
+    """End the connection on which the app's worker listens."""
+    store = app.desk.store
+    if isinstance(store, PostgresStore):
+        assert store.bell._ear._connection is not None
+        ear = store.bell._ear._connection.info.backend_pid
+        with psycopg.connect(postgres.default_url()) as connection:
+            connection.execute("SELECT pg_terminate_backend(%s)", [ear])
+    else:
+        with valkey.default_server().client() as client:
+            assert client.client_kill_filter(_type="pubsub") == 1
 
 
 def test_a_ring_that_comes_late_starts_nothing_twice(

@@ -22,7 +22,8 @@ class Listener(Protocol):
 
     @property
     def address(self) -> str | None:
-        """Where jobs can be sent that were started for whoever listens here; None: nowhere."""
+        """Where jobs can be sent that were started for whoever listens here; None: nowhere. After
+        a pause in which nothing was heard it is another one."""
 
     def wait(self, timeout: float) -> set[str]:
         """Wait up to `timeout` seconds for rings; an empty set means none came."""

@@ -94,6 +94,7 @@ class Ferry:
         self._tender = Tender(self._second_trip) if desk.store.abreast > 1 else None
         self._standing: int | None = None
         """The token of a claim that was left standing, until something has come of it."""
+        self._stood_at: str | None = None
         self._strays_by = math.inf
         """When to look what has become of claims that stand no more, by the monotonic clock."""
         self._due_at: int | None = 0
@@ -158,7 +159,7 @@ class Ferry:
         troubles = 0
         while not self._stopping or self._outbox or self.lobby.pending or self._missed:
             try:
-                if troubles or self._missed or time.monotonic() >= self._strays_by:
+                if troubles or self._may_have_strays():
                     self._look_for_strays()
                 self._hear(ear, ear.wait(0))
                 self._woken = False  # whatever was rung for until now, this trip will find
@@ -211,12 +212,17 @@ class Ferry:
         ring for what was started for us."""
         self._go_alone()
         self._missed = False
-        self._standing, self._strays_by = None, math.inf
+        # The server may notice later than we that nobody listens there.
+        late = time.monotonic() + _STRAYS_SECONDS if self._is_cut_off() else math.inf
+        self._standing, self._strays_by = None, late
         ours = Filter(states=(State.RUNNING,), session=self._heart.session, limit=_MOST_IN_HAND)
         held = self._desk.store.find(ours)
         known = self._hold.leases()
         strays = [job for job in held if lease_of(job) not in known]
         self._hand_out(self._desk.dispatch.granted(strays))
+
+    def _may_have_strays(self) -> bool:
+        return self._missed or self._is_cut_off() or time.monotonic() >= self._strays_by
 
     def _go_alone(self) -> None:
         if self._tender is not None:
@@ -329,7 +335,7 @@ class Ferry:
             return []
         claim = self._desk.dispatch.request(self._queues, max(room, 1), session=session)
         stands = self._ear.address if self._ear and room and not self.in_hand else None
-        if stands is not None and self._standing is not None:
+        if stands is not None and self._standing is not None and stands == self._stood_at:
             # The same again: it stands as it stood, and nothing has to be written.
             claim = _REPLACE(claim, token=self._standing)
         return [_REPLACE(claim, limit=room, stands=stands)]
@@ -338,8 +344,14 @@ class Ferry:
         if self._standing is not None:
             # It may have been served before, and the ring be on its way, or lost.
             self._strays_by = min(self._strays_by, time.monotonic() + _STRAYS_SECONDS)
-            self._missed |= not self.accepting
+            self._missed |= not self.accepting or self._is_cut_off()
         self._standing = claim.token if claim.stands is not None and grant == [] else None
+        self._stood_at = claim.stands
+
+    def _is_cut_off(self) -> bool:
+        """Does a claim of ours stand, and the connection on which we would have heard is lost?"""
+        address = None if self._ear is None else self._ear.address
+        return self._standing is not None and address != self._stood_at
 
     def _refused(self, job: Job, outcome: Outcome, error: StokerError) -> None:
         given_up = isinstance(outcome, Failed) and isinstance(outcome.verdict, GiveUp)
@@ -406,7 +418,7 @@ class Ferry:
         return False
 
     def _may_sleep(self) -> bool:
-        return not self._woken and not self._outbox
+        return not (self._woken or self._outbox or self._missed or self._is_cut_off())
 
     def _is_crowded(self) -> bool:
         return len(self.in_hand) > self._concurrency

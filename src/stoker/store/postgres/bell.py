@@ -48,7 +48,7 @@ class NotifyBell:
         self._herald = Herald(self._tell)
         self._ear = Ear(
             connect,
-            lambda: (channel, self._errands),
+            lambda: (channel, self._moved_in()),
             ask_for_trial=self._ask_for_trial,
             hear=self._hear,
             look=self._look_around,
@@ -60,8 +60,12 @@ class NotifyBell:
         self._local = LocalBell(lambda: self._errands if self._ear.hears else None)
         self._name = f"{os.getpid()}-{secrets.token_hex(6)}"
         self._trial = ""
+        self._errands = ""
+
+    def _moved_in(self) -> str:
         # What comes there is for us alone: nobody listens to a channel of which he does not know.
         self._errands = f"stoker_{secrets.token_hex(16)}"
+        return self._errands
 
     def comes_through(self) -> bool:
         """Do rings of other processes come through? It may take seconds to know."""

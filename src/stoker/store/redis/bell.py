@@ -105,8 +105,7 @@ class RedisListener:
         self._nudge = Nudge()
         self._ears: dict[int, _Ear] = {}
         self._brought: list[Job] = []
-        # Where there are several partitions a claim would stand, and be served, in each of them.
-        self._own = secrets.token_hex(8) if len(parts) == 1 else None
+        self._own: str | None = None
         self._deaf = True
         self._changes = 0
         """Of the topology, when it was listened to where everything is."""
@@ -164,6 +163,8 @@ class RedisListener:
             return False
         self._next_try = now + _AGAIN_AFTER
         self._hang_up()
+        # Where there are several partitions a claim would stand, and be served, in each of them.
+        self._own = secrets.token_hex(8) if len(self._parts) == 1 else None
         try:
             for address, parts in self._by_server().items():
                 ear = _Ear(connect(self._wire.options, address), parts, self._on_ring, self._own)

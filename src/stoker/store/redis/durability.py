@@ -37,6 +37,8 @@ class ServerFacts(msgspec.Struct, frozen=True):
     memory: int
     memory_limit: int
     replicas: int
+    guarded: bool
+    """Does it refuse writes when its replicas have left it (min-replicas-to-write)?"""
     sound: bool
     """Did its last writes to the disk succeed?"""
 
@@ -63,6 +65,7 @@ def facts_of(wire: Wire, address: Address) -> ServerFacts:
         memory=int(said.get("used_memory", 0)),
         memory_limit=int(said.get("maxmemory", 0)),
         replicas=int(said.get("connected_slaves", 0)),
+        guarded="min_slaves_good_slaves" in said,
         sound=_is_sound(said),
     )
 
@@ -184,6 +187,11 @@ def _on_loss_of_server(options: Options, facts: ServerFacts) -> Finding:
         f"{facts.replicas} replica(s), which follow a moment later: a failover may lose the last "
         "writes (say ?ack=replica to wait for one of them)"
     )
+    if options.kind and not facts.guarded:
+        text += (
+            "; a primary that is cut off does not know that it has a successor, and loses all that "
+            "it goes on to take in (set min-replicas-to-write 1)"
+        )
     return Finding("failover", text)
 
 
