@@ -9,8 +9,6 @@ from psycopg.rows import tuple_row
 
 from stoker.errors import BadInput
 
-_KNOWN = "psycopg, asyncpg or SQLAlchemy"
-
 
 def send(connection: Any, statement: str, document: str) -> str:
     """Run the statement, whose one parameter is the document; gives the one text it answers."""
@@ -20,9 +18,16 @@ def send(connection: Any, statement: str, document: str) -> str:
         return _text(cursor.execute(statement.format("%s"), [document]).fetchone())
     if kind == "sqlalchemy":
         return str(connection.execute(*_with_sqlalchemy(statement, document)).scalar_one())
+    if kind == "django":
+        with connection.cursor() as cursor:
+            cursor.execute(statement.format("%s"), [document])
+            return _text(cursor.fetchone())
     if kind in _AWAITED:
         raise BadInput("this connection has to be awaited: use aenqueue or afinish with it")
-    raise BadInput(f"a {kind} is no connection that can be used here; it must be of {_KNOWN}")
+    raise BadInput(
+        f"{kind} is no connection that can be used here; it must be one of psycopg 3, asyncpg, "
+        "SQLAlchemy or Django to PostgreSQL, and no pool, engine or cursor"
+    )
 
 
 async def asend(connection: Any, statement: str, document: str) -> str:
@@ -49,14 +54,20 @@ def _kind(connection: object) -> str:
         return "psycopg"
     if isinstance(connection, psycopg.AsyncConnection):
         return "async psycopg"
-    modules = [base.__module__ for base in type(connection).__mro__]
-    if any(module.startswith("asyncpg.") for module in modules):
+    if getattr(connection, "vendor", None) == "postgresql":
+        return "django"
+    modules = "".join(f"{base.__module__}." for base in type(connection).__mro__)
+    # A pool or an engine could do it as well, but on whichever connection is free.
+    if "asyncpg." in modules and hasattr(connection, "is_in_transaction"):
         return "asyncpg"
-    if any(module.startswith("sqlalchemy.ext.asyncio") for module in modules):
-        return "async sqlalchemy"
-    if any(module.startswith("sqlalchemy.") for module in modules):
-        return "sqlalchemy"
-    return type(connection).__name__
+    if "sqlalchemy." in modules and hasattr(connection, "in_transaction"):
+        return "async sqlalchemy" if "sqlalchemy.ext.asyncio." in modules else "sqlalchemy"
+    return _named(connection)
+
+
+def _named(connection: object) -> str:
+    kind = type(connection)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
 
 
 def _with_sqlalchemy(statement: str, document: str) -> tuple[Any, dict[str, str]]:

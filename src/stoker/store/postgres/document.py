@@ -90,6 +90,9 @@ def told(error: Exception, shown: str) -> StokerError | None:
 
 
 def _sqlstate(error: BaseException) -> str | None:
-    cause = getattr(error, "orig", None) or error  # SQLAlchemy wraps what its driver says
-    state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
-    return state if isinstance(state, str) else None
+    """SQLAlchemy and Django wrap what their driver says, each in its way."""
+    for said in (error, getattr(error, "orig", None), error.__cause__):
+        state = getattr(said, "sqlstate", None) or getattr(said, "pgcode", None)
+        if isinstance(state, str):
+            return state
+    return None

@@ -7,6 +7,9 @@ from contextlib import AbstractContextManager, asynccontextmanager, contextmanag
 from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
+import django  # type: ignore[import-untyped]
+import django.conf  # type: ignore[import-untyped]
+import django.db.transaction  # type: ignore[import-untyped]
 import psycopg
 import pytest
 import sqlalchemy
@@ -14,6 +17,9 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from tests.servers.postgres import Server
+
+django.conf.settings.configure(USE_TZ=True)
+django.setup()
 
 
 @contextmanager
@@ -51,6 +57,27 @@ def sqlalchemy_session(server: Server) -> Iterator[Any]:
             yield session
     finally:
         engine.dispose()
+
+
+def django_connection_to(server: Server) -> Any:
+    """As a site has it, which knows its databases by name."""
+    facts = {"ENGINE": "django.db.backends.postgresql", "NAME": "postgres", "USER": "postgres"}
+    place = {"default": {**facts, "HOST": str(server.folder)}}
+    name = f"at {server.folder}"
+    django.db.connections.databases[name] = django.db.connections.configure_settings(place)[
+        "default"
+    ]
+    return django.utils.connection.ConnectionProxy(django.db.connections, name)
+
+
+@contextmanager
+def django_connection(server: Server) -> Iterator[Any]:
+    connection = django_connection_to(server)
+    try:
+        with django.db.transaction.atomic(using=connection.alias):
+            yield connection
+    finally:
+        connection.close()
 
 
 @asynccontextmanager
@@ -103,6 +130,7 @@ SYNC: list[Callable[[Server], AbstractContextManager[Any]]] = [
     psycopg_with_rows_as_dictionaries,
     sqlalchemy_connection,
     sqlalchemy_session,
+    django_connection,
 ]
 ASYNC = [
     async_psycopg_connection,
@@ -113,3 +141,29 @@ ASYNC = [
 ]
 connections = pytest.mark.parametrize("opened", SYNC, ids=lambda each: each.__name__)
 awaited = pytest.mark.parametrize("opened", ASYNC, ids=lambda each: each.__name__)
+
+
+def roll_back(connection: Any) -> None:
+    """End its transaction without a trace."""
+    if hasattr(connection, "set_rollback"):
+        connection.set_rollback(True)
+    else:
+        connection.rollback()
+
+
+def savepoint(connection: Any) -> Any:
+    """What its driver has for a transaction inside of the transaction."""
+    if hasattr(connection, "begin_nested"):
+        return connection.begin_nested()
+    if hasattr(connection, "vendor"):
+        return django.db.transaction.atomic(using=connection.alias)
+    return connection.transaction()
+
+
+def run(connection: Any, statement: str) -> None:
+    """Have it run a statement."""
+    if hasattr(connection, "vendor"):
+        connection.cursor().execute(statement)
+    else:
+        is_sqlalchemy = type(connection).__module__.startswith("sqlalchemy.")
+        connection.execute(sqlalchemy.text(statement) if is_sqlalchemy else statement)

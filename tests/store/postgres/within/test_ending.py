@@ -7,14 +7,13 @@ from typing import Any
 
 import psycopg
 import pytest
-import sqlalchemy
 
 from stoker import Context, JobFailed, Stoker
 from stoker.errors import LeaseLost
 from stoker.kernel.job import Job, State
 from tests.servers.postgres import Server
 from tests.store.outsiders import Spoilt, at_work
-from tests.store.postgres.within.connections import awaited, connections
+from tests.store.postgres.within.connections import awaited, connections, roll_back, run
 
 
 def test_an_effect_and_the_end_of_its_job_are_committed_together(
@@ -71,13 +70,12 @@ def test_whoever_has_lost_its_lease_cannot_commit(opened: Any, app: Stoker, serv
     (again,) = desk.dispatch.claim(["q"])
     with pytest.raises(LeaseLost, match=f"job {job.id} is no longer yours"), opened(server) as own:
         desk.report.finish_within(own, job)
-    asked = sqlalchemy.text("SELECT 1") if "sqlalchemy" in opened.__name__ else "SELECT 1"
     with opened(server) as own:
         with pytest.raises(LeaseLost):
             desk.report.finish_within(own, job)
         with pytest.raises(Exception, match=r"aborted|rolled back"):
-            own.execute(asked)
-        own.rollback()
+            run(own, "SELECT 1")
+        roll_back(own)
     assert desk.store.get([job.id])[job.id] == again
 
 

@@ -6,21 +6,32 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Awaitable
+from contextlib import closing, suppress
 from typing import Any
 
+import asyncpg  # type: ignore[import-untyped]
 import psycopg
 import pytest
+import sqlalchemy
+import sqlalchemy.orm
 
 from stoker import Stoker
 from stoker.desk import Desk, Twin
 from stoker.errors import BadInput, Duplicate, StoreMoved
 from stoker.kernel.job import Job, State
+from stoker.store import Filter
 from stoker.store.memory import MemoryStore
 from stoker.store.seal import Seal, sealed
 from tests.model.postgres_books import assert_books_balance
 from tests.servers.postgres import Server
 from tests.store.outsiders import Spoilt, queued
-from tests.store.postgres.within.connections import awaited, connections
+from tests.store.postgres.within.connections import (
+    awaited,
+    connections,
+    django_connection_to,
+    roll_back,
+    savepoint,
+)
 from tests.store.sqlite.busy_day import desk_at
 
 
@@ -45,7 +56,7 @@ def test_a_job_is_never_there_when_it_does_not(opened: Any, app: Stoker, server:
     app.configure("mail", key_capacity=1)
     with opened(server) as connection:
         task.within(connection).options(key="k").enqueue(7)
-        connection.rollback()
+        roll_back(connection)
     assert queued(app.desk) == 0
     assert app.desk.dispatch.claim(["mail"]) == []
     assert_books_balance(app.desk.store)  # type: ignore[arg-type]
@@ -59,10 +70,57 @@ def test_calls_keep_to_the_transaction_of_their_task(
     with opened(server) as connection:
         within = task.within(connection)
         app.enqueue_many([within.call(1), within.options(rank=1).call(2)])
-        asyncio.run(app.aenqueue_many([within.call(3)]))
         assert queued(app.desk) == 0
-        connection.rollback()
+        roll_back(connection)
     assert queued(app.desk) == 0
+
+
+@connections
+def test_a_job_goes_the_way_of_its_savepoint(opened: Any, app: Stoker, server: Server) -> None:
+    task = app.task(name="work", queue="mail")(lambda order: order)
+    app.configure("mail", key_capacity=1)
+    with opened(server) as connection:
+        within = task.within(connection).options(key="k")
+        first = within.enqueue(1)
+        with suppress(Spoilt), savepoint(connection):
+            within.enqueue(2)
+            raise Spoilt
+        with savepoint(connection):
+            last = within.enqueue(3)
+    assert [each.id for each in app.desk.store.find(Filter())] == [first.id, last.id]
+    assert_books_balance(app.desk.store)  # type: ignore[arg-type]
+
+
+@awaited
+def test_a_job_goes_the_way_of_its_savepoint_when_that_is_awaited(
+    opened: Any, app: Stoker, server: Server
+) -> None:
+    task = app.task(name="work")(lambda order: order)
+
+    async def place() -> list[int]:
+        async with opened(server) as connection:
+            within = task.within(connection)
+            first = await within.aenqueue(1)
+            with suppress(Spoilt):
+                async with savepoint(connection):
+                    await within.aenqueue(2)
+                    raise Spoilt
+            async with savepoint(connection):
+                last = await within.aenqueue(3)
+        return [first.id, last.id]
+
+    placed = asyncio.run(place())
+    assert [each.id for each in app.desk.store.find(Filter())] == placed
+
+
+def test_where_there_is_no_transaction_a_job_is_there_at_once(app: Stoker, server: Server) -> None:
+    task = app.task(name="work")(lambda order: order)
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        task.within(connection).enqueue(1)
+        assert queued(app.desk) == 1
+    with closing(django_connection_to(server)) as connection:
+        task.within(connection).enqueue(2)
+        assert queued(app.desk) == 2
 
 
 @awaited
@@ -92,7 +150,9 @@ def test_a_connection_that_need_not_be_awaited_may_be(app: Stoker, server: Serve
     task = app.task(name="work")(lambda: None)
     with psycopg.connect(server.url()) as connection:
         asyncio.run(_enqueued(task.within(connection).aenqueue()))
-    assert queued(app.desk) == 1
+        asyncio.run(_enqueued(app.aenqueue_many([task.within(connection).call()])))
+        assert queued(app.desk) == 0
+    assert queued(app.desk) == 2
 
 
 async def _enqueued(job: Awaitable[Any]) -> None:
@@ -143,19 +203,24 @@ def test_a_connection_that_leads_elsewhere_is_refused(app: Stoker, server: Serve
         connection.rollback()
 
 
-@pytest.mark.parametrize(
-    ("connection", "words"),
-    [
-        (sqlite3.connect(":memory:"), "a Connection is no connection that can be used here"),
-        ("postgresql://localhost", "a str is no connection"),
-    ],
-)
-def test_what_is_no_connection_of_postgresql_is_refused(
-    connection: Any, words: str, app: Stoker
-) -> None:
+NO_CONNECTIONS: dict[str, Any] = {
+    "sqlite3.Connection": lambda: sqlite3.connect(":memory:"),
+    "str": lambda: "postgresql://localhost",
+    "sqlalchemy.engine.base.Engine": lambda: sqlalchemy.create_engine("postgresql+psycopg://"),
+    "sqlalchemy.orm.session.sessionmaker": sqlalchemy.orm.sessionmaker,
+    "asyncpg.pool.Pool": asyncpg.create_pool,
+}
+
+
+@pytest.mark.parametrize("name", NO_CONNECTIONS)
+def test_what_is_no_connection_of_postgresql_is_refused(name: str, app: Stoker) -> None:
     task = app.task(name="work")(lambda: None)
-    with pytest.raises(BadInput, match=words):
-        task.within(connection).enqueue()
+
+    async def enqueue() -> None:
+        await task.within(NO_CONNECTIONS[name]()).aenqueue()
+
+    with pytest.raises(BadInput, match=f"^{name} is no connection .* and no pool, engine or curs"):
+        asyncio.run(enqueue())
 
 
 def test_a_store_that_is_not_in_the_callers_database_says_so() -> None:
