@@ -57,7 +57,7 @@ def binaries() -> dict[str, Path]:
     return {name: folder for name, folder in found.items() if (folder / "postgres").exists()}
 
 
-def _user() -> dict[str, Any]:
+def user_of_servers() -> dict[str, Any]:
     """Servers refuse to run as root."""
     if os.geteuid() != 0:
         return {}
@@ -73,7 +73,7 @@ class Server:
         self._settings = [word for each in settings for word in ("-c", each)]
         self.folder = Path(tempfile.mkdtemp(prefix="stoker-pg-"))
         self._data = self.folder / "data"
-        self._user = _user()
+        self._user = user_of_servers()
         if self._user:
             os.chown(self.folder, self._user["user"], self._user["group"])
         self._make()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from urllib.parse import quote
 
 import psycopg
@@ -24,6 +24,7 @@ from stoker.store import Claim, Filter
 from stoker.store.open import is_there, open_store
 from stoker.store.postgres import PostgresStore
 from stoker.store.postgres.schema import within
+from tests.servers.pgbouncer import pgbouncer, program
 from tests.servers.postgres import LOCKED_ROLE, Server
 from tests.store.postgres.proxy import Pooler, Wire, standing_between
 
@@ -171,7 +172,7 @@ def test_a_row_that_somebody_holds_for_too_long_is_told(
 
 
 @contextmanager
-def through(url: str, server: Server, between: Wire | Pooler) -> Iterator[str]:
+def through(url: str, server: Server, between: Wire) -> Iterator[str]:
     """The same address, with something in between."""
     with standing_between(between.serve) as folder:
         yield url.replace(f"host={server.socket.parent}", f"host={folder}")
@@ -260,9 +261,24 @@ def test_a_store_goes_on_after_a_restart_of_the_server(own_server: Server) -> No
 # -- through a pooler ----------------------------------------------------------------------
 
 
-def test_everything_works_through_a_pooler_but_rings_from_others(url: str, server: Server) -> None:
+@contextmanager
+def pooled(server: Server) -> Iterator[str]:
+    """The folder in which a pooler of ours listens, as a real one does."""
     pooler = Pooler(server.socket)
-    with through(url, server, pooler) as way:
+    with standing_between(pooler.serve) as folder:
+        yield folder
+    pooler.close()
+
+
+POOLERS = [pooled, pgbouncer] if program() else [pooled]
+
+
+@pytest.mark.parametrize("pooler", POOLERS, ids=lambda pooler: pooler.__name__)
+def test_everything_works_through_a_pooler_but_rings_from_others(
+    pooler: Callable[[Server], AbstractContextManager[str]], url: str, server: Server
+) -> None:
+    with pooler(server) as folder:
+        way = url.replace(f"host={server.folder}", f"host={folder}")
         stores = [PostgresStore(way) for _ in range(3)]
         ear = stores[2].bell.listen()
         desks = [Desk(store) for store in stores]
@@ -285,4 +301,3 @@ def test_everything_works_through_a_pooler_but_rings_from_others(url: str, serve
             heard |= ear.wait(10)
         for store in stores:
             store.close()
-    pooler.close()
