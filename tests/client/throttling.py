@@ -30,8 +30,13 @@ def states(jobs: Iterable[JobHandle[str]]) -> list[str]:
 def start(app: Stoker, room: int = 1000) -> list[Job]:
     """Start what the throttler lets, as a worker with so much room does, and keep it running."""
     app.ensure_throttlers()
-    asked = app.desk.throttling.ask("api", app.throttlers["api"], room=room, owner="me")
-    return [] if asked.ruling is None else app.desk.throttling.carry_out(asked.ruling)
+    throttling, started = app.desk.throttling, list[Job]()
+    while (left := room - len(started)) > 0:
+        ruling = throttling.ask("api", app.throttlers["api"], room=left, owner="me").ruling
+        started += [] if ruling is None else throttling.carry_out(ruling)
+        if ruling is None or not ruling.unfinished:
+            break
+    return started
 
 
 def keys(jobs: Iterable[Job]) -> Counter[str | None]:

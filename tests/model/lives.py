@@ -19,7 +19,7 @@ from stoker.desk import Desk, Twin
 from stoker.errors import LeaseLost, StokerError
 from stoker.kernel import control, rules
 from stoker.kernel.change import Change
-from stoker.kernel.job import ENDED, Job, State
+from stoker.kernel.job import ENDED, Job, State, place
 from stoker.kernel.outcome import Awaits, Failed, Finished, Outcome, Released
 from stoker.kernel.policy import PLAIN, OnLost, Policy
 from stoker.kernel.queue import Order, QueueSettings, Retention
@@ -27,7 +27,7 @@ from stoker.kernel.rate import parse_rate
 from stoker.kernel.retry import Failure
 from stoker.kernel.retry_forms import custom, fixed
 from stoker.kernel.window import parse_windows
-from stoker.store import Filter, Store
+from stoker.store import Filter, InLine, Store
 from stoker.watch.recover import recover
 from stoker.watch.rouse import rouse
 from stoker.watch.sweep import sweep
@@ -98,6 +98,14 @@ class SeededChooser:
         return self._random.choice(options)
 
 
+def _line(store: Store, queue: str, limit: int = 3) -> list[Job]:
+    """The due jobs of a queue in its order, a page at a time."""
+    jobs = store.find(InLine(queue, limit=limit))
+    while page := store.find(InLine(queue, place(jobs[-1]), limit)) if jobs else []:
+        jobs += page
+    return jobs
+
+
 class Lives:
     """Two desks, one on the reference; every step is done on both and must come out alike."""
 
@@ -143,6 +151,12 @@ class Lives:
         assert sessions[1:] == sessions[:-1]
         for job in jobs[0]:
             assert_sane(job)
+
+    def compare_lines(self) -> None:
+        """Due jobs stand in the same order."""
+        for view in self.stores[0].survey():
+            lines = [_line(store, view.name) for store in self.stores]
+            assert lines[1:] == lines[:-1], view.name
 
     def jobs(self) -> list[Job]:
         return self.stores[0].find(Filter(limit=100_000))

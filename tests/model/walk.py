@@ -41,6 +41,7 @@ def walk(engine: str, seed: int, steps: int, kind: str = "any") -> Counter[str]:
             lives.step()
             if step % _RECOUNT_EVERY == 0:
                 recount(store)
+                lives.compare_lines()
         return lives.seen
 
 

@@ -21,6 +21,7 @@ class Aside(NamedTuple):
     """Its own due time, which is its place in line."""
     until: int
     """Its due time in the store for now. Nobody has to bring it back: it falls due by itself."""
+    rank: int = 0
 
 
 class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -30,6 +31,9 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     aside: Mapping[int, Aside] = {}
     reasons: Mapping[int, str] = {}
     """Why jobs are held, as far as that was said."""
+    behind: tuple[int, int, int] | None = None
+    """Where to go on asking, if there were more than could be asked about at once: behind this
+    rank, due time and id."""
     error: str | None = None
     """What went wrong the last time it was asked."""
 

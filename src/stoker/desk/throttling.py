@@ -13,8 +13,9 @@ from __future__ import annotations
 import logging
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,20 +23,21 @@ import msgspec
 from stoker.desk.clerk import Clerk, Decision
 from stoker.desk.dispatch import Dispatch
 from stoker.desk.throttle import Admitted, Deferred, Held, Rejected, Throttle, Throttler
+from stoker.desk.throttle_line import Line, Page
 from stoker.desk.throttle_memory import UNREADABLE, Aside, Memory, recall, remember
 from stoker.errors import BadInput, IllegalMove, NotFound, StokerError
 from stoker.kernel import rules
 from stoker.kernel.change import Change, Write
 from stoker.kernel.job import QUEUED, REPLY_PREFIX, RUNNING, WAITING, Job
-from stoker.kernel.queue import QueueSettings
 from stoker.kernel.retry import failure_of
 from stoker.kernel.window import is_open
 from stoker.store import Claim, Filter
-from stoker.store.choosing import ordering
+from stoker.store.choosing import Spot
 
 logger = logging.getLogger("stoker.throttler")
 
 MOST_CANDIDATES = 1000
+"""Of so many a throttler is asked at once; of those behind them the next time."""
 LOOK_AGAIN = 1_000_000
 """After so long a throttler is asked again about jobs that it holds."""
 _AFTER_FAILURE = 5_000_000
@@ -45,6 +47,7 @@ _LOCK_FOR = 2_000_000
 _ASIDE_FOR = 60_000_000
 _SOON = 1_000_000
 _PAGE = 500
+_MOST_REASONS = 10_000
 _MOST_TOLD = 2000
 """Letters of an error that are kept."""
 
@@ -56,11 +59,20 @@ class Ruling(NamedTuple):
 
     queue: str
     owner: str
-    asked: Sequence[Job]
-    """The candidates as the store has them, in their order."""
+    page: Page
     throttle: Throttle
     before: Memory
     revision: int
+
+    @property
+    def asked(self) -> Sequence[Job]:
+        """The candidates as the store has them, in their order."""
+        return self.page.jobs
+
+    @property
+    def unfinished(self) -> bool:
+        """Is there room for others, who stand further back?"""
+        return self.page.last is not None and len(self.admitted) < self.throttle.room
 
     @property
     def admitted(self) -> list[Job]:
@@ -113,19 +125,22 @@ class Throttling:
         if memory.error is not None and memory.error.startswith(UNREADABLE):
             logger.error("the throttler of the queue %s: %s", queue, memory.error)
         settings = self._clerk.settings(queue)
-        candidates = self._candidates(queue, memory, settings)
-        if not candidates:
+        page = Line(self._clerk.store, queue, memory, settings).page(MOST_CANDIDATES)
+        if not page.jobs and memory.behind is not None:
+            memory = _REPLACE(memory, behind=None)
+            page = Line(self._clerk.store, queue, memory, settings).page(MOST_CANDIDATES)
+        if not page.jobs:
             return Asked()
         throttle = Throttle(
             queue,
-            [_REPLACE(job, due_at=memory.own_due_at(job)) for job in candidates],
+            [_REPLACE(job, due_at=memory.own_due_at(job)) for job in page.jobs],
             list(self._running(queue)),
             now=self._clerk.store.now(),
             room=room,
             state=_as_kept(memory.state),
             settings=settings,
         )
-        ruling = Ruling(queue, owner, candidates, throttle, memory, revision)
+        ruling = Ruling(queue, owner, page, throttle, memory, revision)
         try:
             throttler(throttle)
             throttle.state = _as_kept(throttle.state)
@@ -138,17 +153,6 @@ class Throttling:
             self._keep_error(queue, memory, revision, error)
             return Asked(pause=_AFTER_FAILURE)
         return Asked(ruling, LOOK_AGAIN)
-
-    def _candidates(self, queue: str, memory: Memory, settings: QueueSettings) -> list[Job]:
-        """The due jobs in their order. Where there are very many, those that came first, and those
-        that were met before."""
-        store = self._clerk.store
-        found = store.find(Filter(states=(QUEUED,), queue=queue, limit=MOST_CANDIDATES))
-        seen = {job.id for job in found}
-        found += store.get([job_id for job_id in memory.aside if job_id not in seen]).values()
-        now, order = store.now(), ordering(settings)
-        due = [job for job in found if job.queue == queue and _is_due(job, memory, now)]
-        return sorted(due, key=lambda job: order(_REPLACE(job, due_at=memory.own_due_at(job))))
 
     def _running(self, queue: str) -> Iterator[Job]:
         wanted = Filter(states=(RUNNING, WAITING), queue=queue, limit=_PAGE)
@@ -178,7 +182,8 @@ class Throttling:
 
     def _carry_out(self, ruling: Ruling, session: int | None) -> list[Job]:
         admitted = ruling.admitted
-        aside = _to_set_aside(ruling, admitted, self._clerk.store.now())
+        ahead = self._in_the_way(ruling) if admitted else []
+        aside = _to_set_aside(ruling, ahead, admitted, self._clerk.store.now())
         known = {**ruling.before.aside, **aside}
         memory = _memory_after(ruling, known, admitted)
         unchanged = memory == _REPLACE(ruling.before, aside=known)
@@ -187,6 +192,7 @@ class Throttling:
         revision = self._note_places(ruling, aside)
         if revision is None:
             return []
+        self._move_away(ahead, aside)
         writes = [*_moves(ruling, aside, admitted), remember(ruling.queue, memory, revision)]
         claims = [self._claim(ruling.queue, len(admitted), session)] if admitted else []
         answer = self._clerk.transact(writes, claims)
@@ -198,6 +204,17 @@ class Throttling:
         wanted = {job.id for job in admitted}
         self._set_aside([job for job in granted if job.id not in wanted], memory, revision + 1)
         return self._started([job for job in granted if job.id in wanted])
+
+    def _in_the_way(self, ruling: Ruling) -> list[Job]:
+        """Those who are not asked about this time, and would be claimed first."""
+        settings = ruling.throttle.settings
+        line = Line(self._clerk.store, ruling.queue, ruling.before, settings)
+        return line.in_the_way(ruling.page)
+
+    def _move_away(self, ahead: Sequence[Job], aside: Mapping[int, Aside]) -> None:
+        """There may be many of these: not all in one step."""
+        for at in range(0, len(ahead), _PAGE):
+            self._clerk.attempt(_moved_to(ahead[at : at + _PAGE], aside))
 
     def _note_places(self, ruling: Ruling, aside: dict[int, Aside]) -> int | None:
         """Remember where jobs stand in line, before they leave it; the revision of the memory then,
@@ -242,7 +259,8 @@ class Throttling:
         if not strangers:
             return
         now = self._clerk.store.now()
-        aside = {job.id: _aside(job, job.due_at, now) for job in strangers}
+        queued = [_REPLACE(job, state=QUEUED) for job in strangers]
+        aside = {job.id: _aside(job, memory.own_due_at(job), now) for job in queued}
         noted = remember(
             strangers[0].queue, _REPLACE(memory, aside={**memory.aside, **aside}), revision
         )
@@ -296,17 +314,13 @@ def _is_in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def _is_due(job: Job, memory: Memory, now: int) -> bool:
-    windows = job.policy.windows
-    due = job.state is QUEUED and memory.own_due_at(job) <= now
-    return due and (windows is None or is_open(windows, now))
-
-
 def _aside(job: Job, due_at: int, now: int) -> Aside:
-    return Aside(due_at, rules.fitted(job.policy, now + _ASIDE_FOR))
+    return Aside(due_at, rules.fitted(job.policy, now + _ASIDE_FOR), job.rank)
 
 
-def _to_set_aside(ruling: Ruling, admitted: Sequence[Job], now: int) -> dict[int, Aside]:
+def _to_set_aside(
+    ruling: Ruling, ahead: Sequence[Job], admitted: Sequence[Job], now: int
+) -> dict[int, Aside]:
     """The jobs that a claim would give instead of those that are admitted. Where keys take turns
     that may be any of them."""
     if not admitted:
@@ -316,35 +330,52 @@ def _to_set_aside(ruling: Ruling, admitted: Sequence[Job], now: int) -> dict[int
     chosen = {job.id for job in admitted}
     return {
         job.id: _aside(job, ruling.before.own_due_at(job), now)
-        for job in others
+        for job in (*ahead, *others)
         if job.id not in chosen and job.due_at <= now + _SOON
     }
 
 
-def _memory_after(ruling: Ruling, aside: dict[int, Aside], admitted: Sequence[Job]) -> Memory:
-    gone = {job.id for job in (*admitted, *ruling.said(Deferred), *ruling.said(Rejected))}
+def _memory_after(ruling: Ruling, aside: Mapping[int, Aside], admitted: Sequence[Job]) -> Memory:
+    gone = {job.id for job in (*admitted, *ruling.said((Deferred, Rejected)))}
     asked, now = {job.id for job in ruling.asked}, ruling.throttle.now
+    kept = {
+        job_id: stand
+        for job_id, stand in aside.items()
+        # One that was not asked about may be on its way aside, or it is not its turn to be asked.
+        if job_id not in gone
+        and (
+            job_id in asked
+            or stand.until > now
+            or not ruling.page.covers(Spot(stand.rank, stand.due_at, job_id))
+        )
+    }
+    behind = ruling.page.last if ruling.unfinished else None
+    return Memory(ruling.throttle.state, kept, _reasons(ruling, asked), behind)
+
+
+def _reasons(ruling: Ruling, asked: Container[int]) -> dict[int, str]:
+    """Why jobs are held: those that were asked about now, and before on the way to them."""
     verdicts = ruling.throttle.verdicts
     reasons = {
         job.id: verdict.reason
         for job in ruling.asked
         if isinstance(verdict := verdicts.get(job.id), Held) and verdict.reason
     }
-    kept = {
-        job_id: place
-        for job_id, place in aside.items()
-        # One that was not asked about may be on its way aside.
-        if job_id not in gone and (job_id in asked or place.until > now)
-    }
-    return Memory(ruling.throttle.state, kept, reasons)
+    if ruling.before.behind is not None:
+        former = ruling.before.reasons.items()
+        reasons |= {job_id: why for job_id, why in former if job_id not in asked}
+    return dict(islice(reasons.items(), _MOST_REASONS))
 
 
-def _moves(ruling: Ruling, aside: dict[int, Aside], admitted: Sequence[Job]) -> list[Change]:
+def _moves(ruling: Ruling, aside: Mapping[int, Aside], admitted: Sequence[Job]) -> list[Change]:
     """Other due times: for those that go aside, and those that come back to start."""
-    moved = [(job, aside[job.id].until) for job in ruling.asked if job.id in aside]
-    moved += [(job, ruling.before.own_due_at(job)) for job in admitted]
+    back = {job.id: Aside(0, ruling.before.own_due_at(job)) for job in admitted}
+    return [*_moved_to(ruling.asked, aside), *_moved_to(admitted, back)]
+
+
+def _moved_to(jobs: Sequence[Job], places: Mapping[int, Aside]) -> list[Change]:
     return [
-        Change(writes=(Write(job, {"due_at": due_at}),))
-        for job, due_at in moved
-        if job.due_at != due_at
+        Change(writes=(Write(job, {"due_at": places[job.id].until}),))
+        for job in jobs
+        if job.id in places and job.due_at != places[job.id].until
     ]

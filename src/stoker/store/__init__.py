@@ -125,6 +125,17 @@ class Filter(msgspec.Struct, frozen=True):
                 check_text(name, text)
 
 
+class InLine(msgspec.Struct, frozen=True):
+    """The due jobs of a queue in its order, whatever its limits and turns would say to them.
+
+    `after` continues behind a place already seen: the rank, due time and id of the job there.
+    """
+
+    queue: str
+    after: tuple[int, int, int] | None = None
+    limit: int = 100
+
+
 class Lost(msgspec.Struct, frozen=True):
     """RUNNING jobs whose lease is over, and WAITING ones whose time is up."""
 
@@ -144,7 +155,7 @@ class Forgettable(msgspec.Struct, frozen=True):
     limit: int = 500
 
 
-Query = Filter | Lost | Adrift | Forgettable
+Query = Filter | InLine | Lost | Adrift | Forgettable
 
 
 MOST_AT_ONCE = 1000

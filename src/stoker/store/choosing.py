@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from stoker.kernel.admission import Admission, Turnstile
 from stoker.kernel.job import Job, place
@@ -42,6 +42,14 @@ def ordering(settings: QueueSettings) -> Callable[[Any], tuple[int, int, int]]:
     if settings.order is Order.TIME_RANK:
         return lambda job: (job.due_at, job.rank, job.id)
     return lambda job: (job.rank, job.due_at, job.id)
+
+
+class Spot(NamedTuple):
+    """As much of a job as decides on its place in line."""
+
+    rank: int
+    due_at: int
+    id: int
 
 
 class Line(Generic[L]):

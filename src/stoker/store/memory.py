@@ -36,6 +36,7 @@ from stoker.store import (
     Claim,
     Filter,
     Forgettable,
+    InLine,
     Lost,
     Query,
     QueueView,
@@ -43,7 +44,7 @@ from stoker.store import (
     Session,
 )
 from stoker.store.bell import LocalBell
-from stoker.store.choosing import choose, ordering
+from stoker.store.choosing import Spot, choose, ordering
 from stoker.store.clock import Clock, wall_clock
 from stoker.store.filtering import matches
 from stoker.store.forks import heed_forks
@@ -259,6 +260,8 @@ class MemoryStore:
     def find(self, query: Query) -> list[Job]:
         with self._lock:
             now = self.now()
+            if isinstance(query, InLine):
+                return list(islice(self._in_line(query, now), query.limit))
             jobs = sorted(self._jobs.values(), key=lambda job: job.id)
             if isinstance(query, Filter):
                 if query.newest_first:
@@ -272,6 +275,14 @@ class MemoryStore:
                 assert isinstance(query, Forgettable)
                 found = (job for job in jobs if _is_forgettable(job, now))
             return list(islice(found, query.limit))
+
+    def _in_line(self, query: InLine, now: int) -> Iterator[Job]:
+        due = self._due(query.queue, now)
+        if query.after is None:
+            return due
+        order = ordering(self._settings.get(query.queue, DEFAULTS))
+        after = order(Spot(*query.after))
+        return (job for job in due if order(job) > after)
 
     def _is_lost(self, job: Job, now: int) -> bool:
         if job.state is State.RUNNING:

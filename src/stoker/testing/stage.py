@@ -129,11 +129,13 @@ class Stage:
         throttling, jobs = self.app.desk.throttling, list[Job]()
         self._asks_again = False
         for queue, throttler in self.app.throttlers.items():
-            if len(jobs) < room:
+            while len(jobs) < room:
                 left = room - len(jobs)
                 asked = throttling.ask(queue, throttler, room=left, owner="testing")
                 self._asks_again |= asked.pause is not None
                 jobs += [] if asked.ruling is None else throttling.carry_out(asked.ruling)
+                if asked.ruling is None or not asked.ruling.unfinished:
+                    break
         return jobs
 
     def _do_chores(self) -> bool:

@@ -84,7 +84,7 @@ class Doorman:
         else:
             lobby.bring(ruling)
         crowded = len(ruling.admitted) == ruling.throttle.room
-        return 0.0 if crowded else LOOK_AGAIN / 1e6
+        return 0.0 if crowded or ruling.unfinished else LOOK_AGAIN / 1e6
 
     def _until_due(self) -> float:
         due_at = self._desk.dispatch.opening.next_due([self.queue])

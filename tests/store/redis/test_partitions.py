@@ -12,12 +12,12 @@ from stoker import Stoker
 from stoker.desk import Desk, Twin
 from stoker.errors import BadInput, Refused, StoreMoved
 from stoker.kernel.change import Change
-from stoker.kernel.job import Job, State, partition_of
+from stoker.kernel.job import Job, State, partition_of, place
 from stoker.kernel.outcome import Awaits, Finished
 from stoker.kernel.policy import Policy
 from stoker.kernel.queue import QueueSettings
 from stoker.kernel.rate import parse_rate
-from stoker.store import Adrift, Filter, Forgettable, Lost
+from stoker.store import Adrift, Filter, Forgettable, InLine, Lost
 from stoker.store.redis import RedisStore
 from stoker.store.redis.wire import Wire
 from stoker.store.seal import UNSEALED, Seal, sealed
@@ -431,3 +431,14 @@ def test_a_worker_drains_all_partitions(server: Server, prefix: str) -> None:
         worker.stop()
         app.close()
     assert sorted(done) == [*range(100)]
+
+
+def test_due_jobs_are_found_in_order_over_all_partitions(desk: Desk, store: RedisStore) -> None:
+    now = store.now()
+    ids = [put(desk, rank=rank, due_at=now) for rank in (2, 1, 1, 0, 1, 1, 2, 1)]
+    assert len(homes(ids)) == PARTITIONS
+    jobs = sorted(store.get(ids).values(), key=place)
+    found = store.find(InLine("q", limit=3))
+    while page := store.find(InLine("q", place(found[-1]), 3)):
+        found += page
+    assert found == jobs

@@ -8,7 +8,7 @@ from typing import Any
 from stoker.kernel.change import Note
 from stoker.kernel.glob import glob_matches
 from stoker.kernel.job import LIVE, STATES, Job
-from stoker.store import Adrift, Filter, Lost, Query, QueueView, Session
+from stoker.store import Adrift, Filter, InLine, Lost, Query, QueueView, Session
 from stoker.store.filtering import FACTS
 from stoker.store.postgres.arrays import Bigints, Texts
 from stoker.store.postgres.claim import mark_arrays
@@ -17,6 +17,8 @@ from stoker.store.postgres.marks import Mark
 from stoker.store.postgres.rows import COLUMNS, Row, job_of, settings_of
 from stoker.store.postgres.schema import named, within
 from stoker.store.postgres.texts import read, written
+
+_BEFORE_ALL = (-(2**63), -(2**63), 0)
 
 
 class Looker:
@@ -38,6 +40,8 @@ class Looker:
     def find(self, query: Query, now: int) -> list[Job]:
         if isinstance(query, Filter):
             return self._filter(query)
+        if isinstance(query, InLine):
+            return self._in_line(query, now)
         if isinstance(query, Lost):
             return self._chosen("lost", now, query.limit)
         if isinstance(query, Adrift):
@@ -76,6 +80,18 @@ class Looker:
         values.append(query.limit)
         rows = self._connection.execute(within(self._schema, sql), values).fetchall()
         return [job_of(row) for row in rows]
+
+    def _in_line(self, query: InLine, now: int) -> list[Job]:
+        queue = written(query.queue)
+        # A queue that was never told anything may have no row yet.
+        time_first, ageing = (self._rows("order", queue) or [(False, None)])[0]
+        rank, due_at, job_id = query.after or _BEFORE_ALL
+        name, place = "in_line", (0, due_at, rank) if time_first else (rank, due_at, 0)
+        if ageing is not None:
+            name, place = "aged_in_line", (rank, due_at, ageing)
+        values = (queue, now, *place, job_id, query.limit)
+        statement = self._sql[name].replace("-- COLUMNS", f"SELECT {COLUMNS}")
+        return [job_of(row) for row in self._connection.execute(statement, values)]
 
     def survey(self, names: Sequence[str] | None) -> list[QueueView]:
         rows = self._rows("survey", None if names is None else Texts.of(list(names)))

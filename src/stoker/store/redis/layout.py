@@ -77,6 +77,11 @@ def unsorted(encoded: bytes) -> int:
     return int(_SORTABLE.unpack(encoded)[0]) - 2**63
 
 
+def place(rank: int, due_at: int, job_id: int) -> bytes:
+    """Where a job stands, as lines have it."""
+    return sortable(rank) + sortable(due_at) + number_of(job_id)
+
+
 def moment(at: int | None) -> bytes:
     """A moment as it stands in lives and notes."""
     return _MOMENT.pack(_NEVER if at is None else at)

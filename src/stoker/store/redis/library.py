@@ -52,7 +52,10 @@ FUNCTIONS: Mapping[str, tuple[str, str]] = {
     "place": ("place", _BURDENS),
     "settle_in": ("settle_in", _BURDENS),
     **{name: (name, _EASES) for name in ("enrol", "beat", "retire", "hold", "tidy")},
-    **{name: (name, _LOOKS) for name in ("get", "list", "held", "named", "scan", "names")},
+    **{
+        name: (name, _LOOKS)
+        for name in ("get", "list", "held", "named", "scan", "in_line", "names")
+    },
     **{name: (name, _LOOKS) for name in ("survey", "next_due", "flows", "notes", "sessions")},
     **{name: (name, _LOOKS) for name in ("lost", "adrift", "forgettable", "troubled")},
 }

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from stoker.kernel.change import Note
-from stoker.kernel.job import FAILED, LIVE, RUNNING, STATES, Job
+from stoker.kernel.job import FAILED, LIVE, RUNNING, STATES, Job, partition_of
 from stoker.kernel.queue import DEFAULTS, QueueSettings
-from stoker.store import Adrift, Filter, Forgettable, Lost, Query, QueueView, Session
+from stoker.store import Adrift, Filter, Forgettable, InLine, Lost, Query, QueueView, Session
 from stoker.store.filtering import matches
 from stoker.store.redis import layout
 from stoker.store.redis.connection import Argument
@@ -59,7 +59,21 @@ class Looker(ABC):
         if isinstance(query, Filter):
             matching = (job for job in self._candidates(query) if matches(job, query))
             return list(islice(matching, query.limit))
+        if isinstance(query, InLine):
+            told = self.call("in_line", query.queue, self._spot(query.after), query.limit)
+            return list(self.reader().jobs(told))
         return list(self.reader().jobs(self.call(_WATCHED[type(query)], query.limit)))
+
+    def _spot(self, after: tuple[int, int, int] | None) -> bytes:
+        """A place as it is here. Of jobs with the same rank and due time those of the partitions
+        before this one come first."""
+        if after is None:
+            return b""
+        rank, due_at, job_id = after
+        home = partition_of(job_id)
+        if home != self.number:
+            job_id = 0 if home < self.number else -1
+        return layout.place(rank, due_at, job_id)
 
     def holders(self, names: Sequence[Name]) -> list[int]:
         """The ids of those who have these names, as far as anybody has."""

@@ -18,8 +18,20 @@ import msgspec
 from stoker.errors import BadInput, Refused, Scattered
 from stoker.kernel.change import Change, Note
 from stoker.kernel.job import REPLY_PREFIX, STATES, Job, partition_of
-from stoker.kernel.queue import QueueSettings
-from stoker.store import OK, Answer, Beat, Claim, Filter, Query, QueueView, Receipt, Session
+from stoker.kernel.queue import DEFAULTS, QueueSettings
+from stoker.store import (
+    OK,
+    Answer,
+    Beat,
+    Claim,
+    Filter,
+    InLine,
+    Query,
+    QueueView,
+    Receipt,
+    Session,
+)
+from stoker.store.choosing import ordering
 from stoker.store.redis.homes import Homes, anchor
 from stoker.store.redis.partition import Partition
 from stoker.store.redis.steps import Misplaced
@@ -246,6 +258,8 @@ class Spread:
 
     def find(self, query: Query) -> list[Job]:
         """Ids count on from partition to partition, so pages do, too."""
+        if isinstance(query, InLine):
+            return self._in_line(query)
         if not isinstance(query, Filter):
             found = (part.find(query) for part in self._parts)
             return list(itertools.islice(heapq.merge(*found, key=lambda job: job.id), query.limit))
@@ -257,6 +271,12 @@ class Spread:
             if len(jobs) == query.limit:
                 break
         return jobs
+
+    def _in_line(self, query: InLine) -> list[Job]:
+        views = self.survey([query.queue])
+        order = ordering(views[0].settings if views else DEFAULTS)
+        found = (part.find(query) for part in self._parts)
+        return list(itertools.islice(heapq.merge(*found, key=order), query.limit))
 
     def _in_order(self, query: Filter) -> Iterable[Partition]:
         if query.parent_id is not None:

@@ -9,17 +9,18 @@ import msgspec
 
 from stoker.kernel.change import Note
 from stoker.kernel.job import LIVE, STATES, Job, State
-from stoker.store import Adrift, Filter, Forgettable, Lost, Query, QueueView, Session
+from stoker.store import Adrift, Filter, Forgettable, InLine, Lost, Query, QueueView, Session
 from stoker.store.files import statements
 from stoker.store.sqlite.library import Connection
 from stoker.store.sqlite.queue_book import SettingsReader
 from stoker.store.sqlite.reader import JobReader
-from stoker.store.sqlite.rows import COLUMNS
+from stoker.store.sqlite.rows import COLUMNS, order_columns
 
 SQL = {
     name: text.replace("-- COLUMNS", f"SELECT {COLUMNS}")
     for name, text in statements("stoker.store.sqlite.sql", "look.sql").items()
 }
+_BEFORE_ALL = (-(2**63), -(2**63), 0)
 _FACTS = ("name", "key", "parent_id", "session", "ref", "unique_key", "waits_for")
 
 
@@ -41,7 +42,10 @@ class Looker:
     def find(self, query: Query, now: int) -> list[Job]:
         if isinstance(query, Filter):
             return self._filter(query)
-        ids = sorted(self._ids(query, now))[: query.limit]
+        if isinstance(query, InLine):
+            ids = self._in_line(query, now)
+        else:
+            ids = sorted(self._ids(query, now))[: query.limit]
         jobs = self.get(ids)
         return [jobs[job_id] for job_id in ids]
 
@@ -52,6 +56,29 @@ class Looker:
             childless = self._column("childless", query.limit)
             return childless | self._column("held_in_vain", query.limit)
         return self._column("forgettable", now, query.limit)
+
+    def _in_line(self, query: InLine, now: int) -> list[int]:
+        book = self._connection.execute(SQL["survey_some"], (_json([query.queue]),)).fetchall()
+        if not book:
+            return []
+        queue, settings = book[0][0], self._read_settings(book[0][2])
+        rank, due_at, job_id = query.after or _BEFORE_ALL
+        run, limit = self._connection.execute, query.limit
+        if settings.ageing:
+            values = (queue, now, rank, due_at, job_id, settings.ageing, limit)
+            return [row[0] for row in run(SQL["aged_in_line"], values)]
+        first, second = order_columns(rank, settings)
+        place = (due_at, second, job_id)
+        # Of lanes there may be so many that it costs less to look at all who stand there.
+        found = run(SQL["in_lanes"], (queue, now, first, *place, limit)).fetchall()
+        room = limit
+        for (bucket,) in run(SQL["buckets"], (queue, first)).fetchall():
+            behind = place if bucket == first else _BEFORE_ALL
+            due = run(SQL["in_bucket"], (queue, bucket, now, *behind, room)).fetchall()
+            found, room = found + due, room - len(due)
+            if not room:
+                break
+        return [row[-1] for row in sorted(found)[:limit]]
 
     def _lost(self, limit: int, now: int) -> set[int]:
         lost = self._column("overdue_waits", now, limit)

@@ -48,6 +48,62 @@ SELECT name FROM (
 ) AS book
 GROUP BY name HAVING sum(queued) > 0 ORDER BY name
 
+-- name: order
+SELECT time_first, ageing FROM stoker.queue WHERE name = $1
+
+-- name: in_line
+-- The due jobs of a queue behind a place, in order: those without a lane bucket by bucket, those that
+-- need no room, those who stand in runs, and of those in lanes all, since there may be many lanes.
+WITH RECURSIVE rung (bucket) AS (
+    SELECT min(bucket) FROM (
+        (SELECT bucket FROM stoker.job
+        WHERE queue = $1 AND state = 0 AND lane IS NULL AND NOT joined AND bucket >= $3
+        ORDER BY bucket LIMIT 1)
+        UNION ALL SELECT min(bucket) FROM stoker.run WHERE queue = $1 AND bucket >= $3
+    ) AS first
+    UNION ALL
+    SELECT (SELECT min(bucket) FROM (
+        (SELECT bucket FROM stoker.job
+        WHERE queue = $1 AND state = 0 AND lane IS NULL AND NOT joined AND bucket > rung.bucket
+        ORDER BY bucket LIMIT 1)
+        UNION ALL SELECT min(bucket) FROM stoker.run WHERE queue = $1 AND bucket > rung.bucket
+    ) AS next)
+    FROM rung WHERE rung.bucket IS NOT NULL
+), place AS (
+    SELECT apart.* FROM rung CROSS JOIN LATERAL (
+        SELECT bucket, due_at, second, id FROM stoker.job
+        WHERE queue = $1 AND state = 0 AND lane IS NULL AND NOT joined AND bucket = rung.bucket
+            AND due_at <= $2 AND (bucket, due_at, second, id) > ($3, $4, $5, $6)
+        ORDER BY due_at, second, id LIMIT $7) AS apart
+    UNION ALL
+    SELECT member.* FROM rung CROSS JOIN LATERAL (
+        SELECT bucket, due_at, second, id
+        FROM stoker.in_runs($1, rung.bucket, $2, -9223372036854775808, 0, 0)
+        WHERE (bucket, due_at, second, id) > ($3, $4, $5, $6)
+        ORDER BY due_at, second, id LIMIT $7) AS member
+    UNION ALL
+    (SELECT bucket, due_at, second, id FROM stoker.job
+    WHERE queue = $1 AND state = 0 AND lane = '!'
+        AND due_at <= $2 AND (bucket, due_at, second, id) > ($3, $4, $5, $6)
+    ORDER BY bucket, due_at, second, id LIMIT $7)
+    UNION ALL
+    (SELECT bucket, due_at, second, id FROM stoker.job
+    WHERE queue = $1 AND state = 0 AND lane <> '!'
+        AND due_at <= $2 AND (bucket, due_at, second, id) > ($3, $4, $5, $6)
+    ORDER BY bucket, due_at, second, id LIMIT $7)
+)
+-- COLUMNS
+FROM stoker.job WHERE id IN (SELECT id FROM place ORDER BY bucket, due_at, second, id LIMIT $7)
+ORDER BY bucket, due_at, second, id
+
+-- name: aged_in_line
+-- The same where jobs age: nobody's place can be told by an index.
+-- COLUMNS
+FROM stoker.job
+WHERE queue = $1 AND state = 0 AND due_at <= $2 AND ($6 = 0 OR
+    (stoker.aged(bucket + second, $5, due_at), due_at, id) > (stoker.aged($3, $5, $4), $4, $6))
+ORDER BY stoker.aged(bucket + second, $5, due_at), due_at, id LIMIT $7
+
 -- name: next_due
 SELECT stoker.next_due($1, $2, $3, $4)
 

@@ -1,5 +1,7 @@
 -- Looking at jobs, queues and notes without changing anything.
 
+local AT_ONCE = 32
+
 -- args: moment, numbers. Returns those of the jobs that are there.
 local function get(keys, args)
   begin(keys, args)
@@ -89,6 +91,103 @@ local function scan(keys, args)
   end
   if #homes < 4 then
     jobs[2] = ''
+  end
+  return jobs
+end
+
+-- The foremost that are told, by what the queue sorts them, behind a place.
+local function selection(page, after, limit)
+  local chosen, seen, last = {}, {}, nil
+  local function cut()
+    table.sort(chosen, function(a, b)
+      return a[1] < b[1]
+    end)
+    for i = #chosen, limit + 1, -1 do
+      chosen[i] = nil
+    end
+    last = chosen[limit] and chosen[limit][1]
+  end
+  -- Returns false if nobody behind this one, in the same order, can be among them.
+  local function consider(order)
+    local rating = rating_of(page, order)
+    if last and rating >= last then
+      return page.ageing
+    end
+    if rating > after and not seen[order] then
+      chosen[#chosen + 1], seen[order] = {rating, sub(order, 17)}, true
+    end
+    if #chosen >= 2 * limit then
+      cut()
+    end
+    return true
+  end
+  return consider, function()
+    cut()
+    local numbers = {}
+    for i = 1, #chosen do
+      numbers[i] = chosen[i][2]
+    end
+    return numbers
+  end
+end
+
+-- Goes along a line in which members that begin alike stand in the order of the queue, and leaps over
+-- those who are not due, or stand too far back. begins(member): how many bytes stand before the order.
+local function go_along(page, name, from, begins, consider)
+  while from do
+    local found = call('ZRANGEBYLEX', name, from, '+', 'LIMIT', 0, AT_ONCE)
+    from = #found == AT_ONCE and '(' .. found[AT_ONCE]
+    for _, member in ipairs(found) do
+      local skip = begins(member)
+      local order = sub(member, skip + 1, skip + 22)
+      local is_due, leap = due_of(page, order) <= NOW8, nil
+      if not is_due then
+        leap = sub(member, 1, page.time_first and skip or skip + 8)
+      elseif not consider(order) then
+        leap = sub(member, 1, skip)
+      end
+      if leap then
+        from = '(' .. leap .. HIGH
+        break
+      end
+    end
+  end
+end
+
+-- args: moment, queue, a place (rank, due time, number) or '', limit. Returns the moment and the due
+-- jobs behind the place, in the order of the queue. Lanes are looked at one by one.
+local function in_line(keys, args)
+  begin(keys, args)
+  pages = {}
+  local page, place, limit = known_page(args[2]), args[3], tonumber(args[4])
+  if not page or page[0] == 0 then
+    return {moment()}
+  end
+  local behind = place ~= '' and order_of(page, sub(place, 1, 16), sub(place, 17)) or ''
+  local after = behind ~= '' and rating_of(page, behind) or ''
+  local consider, numbers = selection(page, after, limit)
+  local from = (page.ageing or behind == '') and '-' or '(' .. behind
+  local function at_once()
+    return 0
+  end
+  go_along(page, page.line, from, at_once, consider)
+  if page.laned > 0 then
+    go_along(page, page.free_line, from, at_once, consider)
+    go_along(page, page.lane_line, '-', function(member)
+      return #member - 22
+    end, consider)
+    local before = page.head_size - 22
+    go_along(page, page.head_line, '-', function()
+      return before
+    end, consider)
+    go_along(page, T .. ':g:' .. page.queue, '-', function(member)
+      return 4 + unpack_struct('>I4', member) + before
+    end, consider)
+  end
+  local foremost, jobs = numbers(), {moment()}
+  local bodies, lives = fetch_scattered('j', foremost), fetch_scattered('l', foremost)
+  for i, number in ipairs(foremost) do
+    jobs[3 * i - 1], jobs[3 * i], jobs[3 * i + 1] = number, bodies[i], lives[i]
   end
   return jobs
 end
@@ -214,4 +313,5 @@ end
 
 exports.get, exports.list, exports.held, exports.named = get, list, held, named
 exports.scan, exports.names, exports.survey = scan, names, survey
+exports.in_line = in_line
 exports.next_due, exports.flows, exports.notes = next_due, flows, notes

@@ -62,6 +62,36 @@ FROM queue WHERE name IN (SELECT value FROM json_each(?)) ORDER BY name
 -- name: names
 SELECT name FROM queue WHERE queued > 0 AND name GLOB ? ORDER BY name
 
+-- name: buckets
+-- The buckets of a queue, from one on, in which jobs without a lane stand: one index probe each.
+WITH RECURSIVE rung(bucket) AS (
+    SELECT (SELECT min(bucket) FROM job
+            WHERE queue = ?1 AND state = 0 AND lane IS NULL AND bucket >= ?2)
+    UNION ALL
+    SELECT (SELECT min(bucket) FROM job
+            WHERE queue = ?1 AND state = 0 AND lane IS NULL AND bucket > rung.bucket)
+    FROM rung WHERE rung.bucket IS NOT NULL
+)
+SELECT bucket FROM rung WHERE bucket IS NOT NULL
+
+-- name: in_bucket
+SELECT bucket, due_at, second, id FROM job
+WHERE queue = ?1 AND state = 0 AND lane IS NULL AND bucket = ?2 AND due_at <= ?3
+    AND (due_at, second, id) > (?4, ?5, ?6)
+ORDER BY due_at, second, id LIMIT ?7
+
+-- name: in_lanes
+SELECT bucket, due_at, second, id FROM job
+WHERE queue = ?1 AND state = 0 AND lane IS NOT NULL AND due_at <= ?2
+    AND (bucket, due_at, second, id) > (?3, ?4, ?5, ?6)
+ORDER BY bucket, due_at, second, id LIMIT ?7
+
+-- name: aged_in_line
+SELECT id FROM job
+WHERE queue = ?1 AND state = 0 AND due_at <= ?2
+    AND (?5 = 0 OR ((bucket + second) * ?6 + due_at, due_at, id) > (?3 * ?6 + ?4, ?4, ?5))
+ORDER BY (bucket + second) * ?6 + due_at, due_at, id LIMIT ?7
+
 -- name: next_due
 -- The first moment after now at which a job falls due, in any bucket of a queue or at the head of a
 -- lane, or at which a rate lets somebody in.
