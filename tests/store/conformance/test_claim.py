@@ -106,7 +106,7 @@ def test_a_claim_never_gives_more_than_its_limit(desk: Desk) -> None:
 
 @pytest.mark.parametrize("limit", [0, -1, 1001])
 def test_a_senseless_limit_is_refused(desk: Desk, limit: int) -> None:
-    with pytest.raises(BadInput, match="between 1 and 1000"):
+    with pytest.raises(BadInput, match="from 1 to 1,000"):
         desk.dispatch.claim(["q"], limit)
 
 
