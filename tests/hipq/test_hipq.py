@@ -9,11 +9,13 @@ from typing import Any, cast
 import pytest
 
 from stoker.desk import Desk
+from stoker.desk.throttle import Throttle
 from stoker.errors import BadInput, Duplicate, NotFound
 from stoker.hipq import NOT_YET, Final, Hipq, HipqJob, HipqState, TryAgain, Waits
 from stoker.kernel.queue import Order
 from stoker.kernel.retry import RetryPolicy
 from stoker.kernel.retry_forms import by_error, fixed, never
+from stoker.testing import harness
 from stoker.testing.stage import Stage
 from stoker.watch import run_chores
 from tests.engines import VirtualClock
@@ -406,6 +408,16 @@ def test_a_job_without_an_answer_is_in_error_since_its_time_was_over(
     assert diary.after(25, job) == ("final", 55)
 
 
+def test_a_job_is_to_be_tried_again_since_it_failed(house: House, clock: VirtualClock) -> None:
+    def slow(job: HipqJob) -> None:
+        clock.pass_(3)
+        raise ConnectionError("nobody there")
+
+    house.handle(slow, retry="fixed 10s")
+    diary = Diary(house, clock)
+    assert diary.after(1, house.put()) == ("retry", 4)
+
+
 def test_a_job_that_begins_anew_sends_its_request_anew(house: House) -> None:
     def response(job: HipqJob, answer: str) -> str:
         if answer == "no":
@@ -464,6 +476,63 @@ def test_time_comes_before_priority_unless_the_queue_says_otherwise(
     assert put_all() == ["old", "soon", "late"]
     house.hipq.create_queue("orders", {"sort_order": "priority_time"})
     assert put_all() == ["soon", "late", "old"]
+
+
+def test_a_queue_may_have_a_throttler_that_knows_its_limit_and_the_weight_of_its_jobs(
+    house: House,
+) -> None:
+    house.hipq.create_queue("orders", {"throttle_limit": 10})
+    house.handle()
+
+    @house.hipq.throttler("orders")
+    def four_tenths(throttle: Throttle) -> None:
+        used = sum(job.weight for job in throttle.running if job.key == "east")
+        for job in throttle.candidates:
+            if job.key == "east" and used + job.weight > (throttle.settings.capacity or 0) * 400:
+                throttle.hold(job, "the east has its four tenths")
+                continue
+            used += job.weight if job.key == "east" else 0
+            throttle.admit(job)
+
+    east = [house.put(throttle_key="east", throttle_factor=1.5) for _ in range(4)]
+    west = [house.put(throttle_key="west") for _ in range(9)]
+    house.stage.drain()
+    assert [house.state(each) for each in east] == ["running"] * 2 + ["initial"] * 2
+    assert [house.state(each) for each in west] == ["running"] * 7 + ["initial"] * 2
+    house.hipq.end_job("orders", "charge", east[0], "done")
+    house.stage.drain()
+    assert [house.state(each) for each in east] == ["final", "running", "running", "initial"]
+
+
+def test_the_limit_of_a_queue_also_holds_in_a_rehearsal() -> None:
+    hipq = Hipq("memory:")
+    hipq.create_queue("orders", {"throttle_limit": 2})
+    hipq.set_handlers("orders", "charge", lambda job: None)
+    for _ in range(2):
+        with harness(hipq.app) as stage:
+            for _ in range(3):
+                hipq.queue_job("orders", {"job_type": "charge"})
+            stage.drain()
+            assert len(hipq.running_jobs("orders")) == 2
+
+
+def test_a_queue_that_is_not_there_has_no_throttler(house: House) -> None:
+    with pytest.raises(BadInput, match="there is no queue 'others' here"):
+        house.hipq.throttler("orders", "others")
+
+
+def test_a_queue_may_have_hours(house: House, clock: VirtualClock) -> None:
+    now = datetime.fromtimestamp(clock.now / 1e6, UTC)
+    opens, closes = now + timedelta(hours=1), now + timedelta(hours=2)
+    hours = f"{opens:%H:%M}-{closes:%H:%M}"
+    house.hipq.create_queue("orders", {"settings": {"windows": hours}})
+    house.handle()
+    job = house.put()
+    house.stage.drain()
+    assert house.state(job) == "initial"
+    clock.pass_(3600)
+    house.stage.drain()
+    assert house.state(job) == "running"
 
 
 def test_a_type_says_what_its_jobs_are_like_and_a_job_may_say_otherwise(house: House) -> None:

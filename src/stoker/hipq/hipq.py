@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from stoker.client import Stoker
 from stoker.desk import Desk, Twin
@@ -32,6 +32,8 @@ from stoker.worker.worker import Worker
 
 _MOST = 1_000_000_000
 
+Throttler = TypeVar("Throttler", bound=Callable[..., Any])
+
 Naming = Callable[[str, str], str]
 """From the names of an instance and of a queue of it to that of the queue in the store."""
 
@@ -57,6 +59,8 @@ class Hipq:
         self._naming = naming
         self._queues: dict[str, str] = {}
         self._types: dict[str, tuple[str, JobType]] = {}
+        self._settings: dict[str, dict[str, Any]] = {}
+        self._told: Desk | None = None
         self._worker: Worker | None = None
 
     # -- queues and types ------------------------------------------------------------------
@@ -72,7 +76,9 @@ class Hipq:
         full = self._queues[queue] = self._naming(self.name, queue)
         limit = None if said.throttle_limit < 1 else said.throttle_limit
         settings = {"capacity": limit, "order": said.sort_order.order, **said.settings}
+        self._here()
         self.app.configure(full, **settings)
+        self._settings[full] = settings
 
     def set_handlers(
         self,
@@ -108,6 +114,11 @@ class Hipq:
         )
         self.app.tasks.add(task)
 
+    def throttler(self, *queues: str) -> Callable[[Throttler], Throttler]:
+        """Make a function the throttler of queues: it is asked which of their jobs may start, as
+        that of `Stoker.throttler`."""
+        return self.app.throttler(*map(self._full, queues))
+
     def validate(self) -> list[str]:
         """Open the store, make or upgrade what it needs, and tell what is missing here."""
         self.app.desk.store.survey()
@@ -132,6 +143,16 @@ class Hipq:
         self._full(queue)
         home, kind = self._types.get(job_type, (None, None))
         return kind if home == queue and kind else self._register(queue, JobType(job_type))
+
+    def _here(self) -> Desk:
+        """The desk. One at which the app was put meanwhile, as tests do, first hears of the
+        queues."""
+        desk = self.app.desk
+        if desk is not self._told:
+            self._told = desk
+            for full, settings in self._settings.items():
+                self.app.configure(full, **settings)
+        return desk
 
     def _full(self, queue: str) -> str:
         try:
@@ -158,7 +179,7 @@ class Hipq:
         if said.job_key is not None:
             self._check_key(said.job_type, said.job_key)
         try:
-            return self.app.desk.intake.enqueue(job, twin=Twin.REJECT).id
+            return self._here().intake.enqueue(job, twin=Twin.REJECT).id
         except Duplicate as error:
             raise self._taken(said, error.existing_id) from None
 
