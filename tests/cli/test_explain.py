@@ -333,6 +333,14 @@ def test_the_command_names_the_holders(cli: Cli, jobs: Desk) -> None:
     assert "\n      jobs 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more\n" in told
 
 
+def test_the_command_does_not_say_that_those_it_was_told_of_are_all(cli: Cli, jobs: Desk) -> None:
+    jobs.control.configure("mail", QueueSettings(capacity=1100))
+    jobs.intake.enqueue_many([Job("mail")] * 1101)
+    jobs.dispatch.claim(["mail"], 1000)
+    jobs.dispatch.claim(["mail"], 100)
+    assert " 9, 10 and at least 990 more\n" in cli("explain", "1101").stdout
+
+
 def test_the_command_says_what_can_be_done_about_a_limit(cli: Cli, jobs: Desk) -> None:
     jobs.control.configure("gpu", QueueSettings(rate=parse_rate("1 per day")))
     jobs.control.configure("mail", QueueSettings(within="gpu", tasks={"resize": 1}))
@@ -357,6 +365,7 @@ def test_programs_get_reasons_as_stable_words(cli: Cli, jobs: Desk) -> None:
                 "text": "it is not due yet",
                 "until": "2030-01-01T00:00:00.000000Z",
                 "jobs": [],
+                "more": False,
             }
         ],
     }

@@ -55,6 +55,52 @@ def test_a_full_task_names_the_holders_of_its_places(desk: Desk, store: Store) -
     assert other not in full.jobs
 
 
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"tasks": {"t": 1200}}, Reason.TASK_FULL),
+        ({"key_capacity": 1200}, Reason.KEY_FULL),
+        ({"capacity": 1200}, Reason.QUEUE_FULL),
+        ({"capacity": 2400, "shares": {"k": 50}}, Reason.SHARE_FULL),
+    ],
+)
+def test_all_holders_count_and_a_thousand_of_them_are_named(
+    desk: Desk, store: Store, settings: dict[str, Any], reason: Reason
+) -> None:
+    limit(desk, **settings)
+    facts: dict[str, Any] = {"name": "t", "key": "k"}
+    desk.intake.enqueue_many([Job("mail", **facts)] * 1200)
+    job_id = put(desk, **facts)
+    held = [*desk.dispatch.claim(["mail"], 1000), *desk.dispatch.claim(["mail"], 199)]
+    assert reason not in told(store, job_id)
+    held += desk.dispatch.claim(["mail"], 1)
+    blocker = told(store, job_id)[reason]
+    assert blocker.text.endswith(" is full: 1200 of 1200 places are taken")
+    assert (len(blocker.jobs), blocker.more) == (1000, True)
+    assert set(blocker.jobs) < {job.id for job in held}
+
+
+def test_who_holds_no_place_hides_nobody_who_does(desk: Desk, store: Store) -> None:
+    limit(desk, key_capacity=1)
+    put(desk, "other")
+    (job,) = desk.dispatch.claim(["other"])
+    desk.intake.spawn(job, [Job("mail", key="k")] * 1001)
+    held = put(desk, key="k")
+    desk.dispatch.claim(["mail"])
+    job_id = put(desk, key="k")
+    assert told(store, job_id)[Reason.KEY_FULL].jobs == (held,)
+
+
+def test_a_thousand_children_are_named(desk: Desk, store: Store) -> None:
+    parent = put(desk)
+    (job,) = desk.dispatch.claim(["mail"])
+    desk.intake.spawn(job, [Job("other")] * 1001)
+    desk.report.finish(store.get([parent])[parent])
+    blocker = told(store, parent)[Reason.CHILDREN]
+    assert blocker.text == "it waits for 1001 of its children to end"
+    assert (len(blocker.jobs), blocker.more) == (1000, True)
+
+
 def test_a_share_that_is_used_up_names_its_holders(desk: Desk, store: Store) -> None:
     limit(desk, capacity=10, shares={"east": 20})
     held = [put(desk, key="east"), put(desk, key="east")]

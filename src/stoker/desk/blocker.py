@@ -59,3 +59,5 @@ class Blocker(msgspec.Struct, frozen=True):
     """When it is over by itself, if that is known."""
     jobs: tuple[int, ...] = ()
     """The jobs that make it so: those that hold the places, its children, its parent."""
+    more: bool = False
+    """Are there more such jobs than are named?"""

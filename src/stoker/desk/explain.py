@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from stoker.desk.blocker import Blocker, Reason
-from stoker.desk.meters import stops
+from stoker.desk.meters import MOST_NAMED, stops
 from stoker.desk.scene import Scene, look
-from stoker.desk.workers import WorkerView
+from stoker.desk.workers import MOST_COUNTED, WorkerView
 from stoker.errors import NotFound
 from stoker.kernel.job import (
     REPLY_PREFIX,
@@ -185,7 +185,9 @@ def _hands(job: Job, scene: Scene) -> Blocker | None:
     if not serving:
         return Blocker(Reason.NO_WORKER, f"no live worker serves the queue {job.queue}")
     if all(worker.busy for worker in serving):
-        held = sum(worker.held for worker in serving)
+        held = f"{sum(worker.held for worker in serving)}"
+        if any(worker.held == MOST_COUNTED for worker in serving):
+            held = f"at least {held}"
         text = f"all workers of the queue are busy: {len(serving)} with {held} jobs in hand"
         return Blocker(Reason.WORKERS_BUSY, text)
     return None
@@ -246,7 +248,8 @@ def _recovery(job: Job, scene: Scene) -> str:
 def _waiting(job: Job, scene: Scene) -> Blocker:
     if job.waits_for == WAITS_FOR_CHILDREN:
         text = f"it waits for {job.open_children} of its children to end"
-        return Blocker(Reason.CHILDREN, text, jobs=_ids(scene.kin))
+        more = len(scene.kin) > MOST_NAMED
+        return Blocker(Reason.CHILDREN, text, jobs=_ids(scene.kin[:MOST_NAMED]), more=more)
     if job.waits_for == WAITS_FOR_PARENT:
         state = scene.kin[0].state.name if scene.kin else "gone"
         text = f"it is held until its parent, job {job.parent_id} ({state}), has done its own part"

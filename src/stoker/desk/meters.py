@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import NamedTuple
 
 import msgspec
@@ -10,12 +11,15 @@ import msgspec
 from stoker.desk.blocker import Blocker, Reason
 from stoker.desk.forecast import Start
 from stoker.kernel.admission import fits, of_key, of_task
+from stoker.kernel.amount import amount_text
 from stoker.kernel.job import WHOLE_WEIGHT, Job, State, load
 from stoker.kernel.queue import DEFAULTS, QueueSettings
 from stoker.kernel.rate import Flow, Rate
 from stoker.store import Filter, QueueView, Store
 
-_MOST_HOLDERS = 1000
+MOST_NAMED = 1000
+"""Holders of places, or a job's children, that are named."""
+_PAGE = 1000
 
 
 class Meter(msgspec.Struct, frozen=True):
@@ -28,6 +32,8 @@ class Meter(msgspec.Struct, frozen=True):
     capacity: int | None = None
     used: int = 0
     holders: tuple[int, ...] = ()
+    more: bool = False
+    """Are there holders that are not named?"""
     rate: Rate | None = None
     flow: str = ""
     before: tuple[tuple[int, int], ...] = ()
@@ -131,7 +137,7 @@ def _of_key(
 
 def _others_wait(store: Store, job: Job) -> bool:
     """Would anybody else have what a key could borrow?"""
-    queued = store.find(Filter(states=(State.QUEUED,), queue=job.queue, limit=_MOST_HOLDERS))
+    queued = _found(store, Filter(states=(State.QUEUED,), queue=job.queue))
     now = store.now()
     return any(each.key != job.key and each.due_at <= now for each in queued)
 
@@ -143,15 +149,17 @@ def _of_queue(
     starts: Sequence[Start],
 ) -> Meter:
     name, settings = members[0].name, members[0].settings
+    used = sum(member.used for member in members)
     holders: list[Job] = []
     if settings.capacity is not None:
-        for member in members:
-            holders += _holders(store, Filter(queue=member.name))
+        found = (_holders(store, Filter(queue=member.name)) for member in members if member.used)
+        holders = list(islice(chain.from_iterable(found), MOST_NAMED))
     return Meter(
         *words,
         settings.units(),
-        sum(member.used for member in members),
+        used,
         tuple(job.id for job in holders),
+        sum(load(job) for job in holders) < used,
         settings.rate,
         store.flows(name, [""]).get("", ""),
         _weights(starts),
@@ -159,16 +167,30 @@ def _of_queue(
 
 
 def _counted(meter: Meter, store: Store, wanted: Filter) -> Meter:
-    """The meter, with what is on its books."""
-    holders = [] if meter.capacity is None else _holders(store, wanted)
-    used = sum(load(job) for job in holders)
-    return msgspec.structs.replace(meter, used=used, holders=tuple(job.id for job in holders))
+    """The meter, with what is on its books. All holders are counted, some are named."""
+    used, more = 0, False
+    holders: list[int] = []
+    for holder in _holders(store, wanted) if meter.capacity is not None else ():
+        used += load(holder)
+        more = len(holders) == MOST_NAMED
+        if not more:
+            holders.append(holder.id)
+    return msgspec.structs.replace(meter, used=used, holders=tuple(holders), more=more)
 
 
-def _holders(store: Store, wanted: Filter) -> list[Job]:
+def _holders(store: Store, wanted: Filter) -> Iterator[Job]:
     states = (State.RUNNING, State.WAITING)
-    found = store.find(msgspec.structs.replace(wanted, states=states, limit=_MOST_HOLDERS))
-    return [job for job in found if load(job)]
+    found = _found(store, msgspec.structs.replace(wanted, states=states))
+    return (job for job in found if load(job))
+
+
+def _found(store: Store, wanted: Filter) -> Iterator[Job]:
+    wanted = msgspec.structs.replace(wanted, limit=_PAGE)
+    while page := store.find(wanted):
+        yield from page
+        if len(page) < _PAGE:
+            return
+        wanted = msgspec.structs.replace(wanted, after=page[-1].id)
 
 
 def _weights(starts: Iterable[Start]) -> tuple[tuple[int, int], ...]:
@@ -181,8 +203,8 @@ def _weights(starts: Iterable[Start]) -> tuple[tuple[int, int], ...]:
 def stops(job: Job, meter: Meter, now: int) -> Iterator[Blocker]:
     """How a limit stands in a job's way, if it does."""
     if not fits(meter.used, job.weight, meter.capacity):
-        text = f"{meter.title} is full: {_places(job, meter.used, meter.capacity)}"
-        yield Blocker(meter.full, text, jobs=meter.holders)
+        text = f"{meter.title} is full: {_places(job, meter)}"
+        yield Blocker(meter.full, text, jobs=meter.holders, more=meter.more)
     opening = None if meter.rate is None else _opening(job, meter, meter.rate, now)
     if opening is not None:
         yield Blocker(meter.fast, f"{meter.title} has used up its {meter.rate}", opening)
@@ -202,8 +224,9 @@ def _opening(job: Job, meter: Meter, rate: Rate, now: int) -> int | None:
     return max((each for each in openings if each is not None and each > moment), default=None)
 
 
-def _places(job: Job, used: int, limit: int | None) -> str:
-    taken = f"{used / WHOLE_WEIGHT:g} of {(limit or 0) / WHOLE_WEIGHT:g} places are taken"
-    return (
-        taken if job.weight == WHOLE_WEIGHT else f"{taken}, it needs {job.weight / WHOLE_WEIGHT:g}"
+def _places(job: Job, meter: Meter) -> str:
+    used, limit, needed = (
+        amount_text(units / WHOLE_WEIGHT) for units in (meter.used, meter.capacity or 0, job.weight)
     )
+    taken = f"{used} of {limit} places are taken"
+    return taken if job.weight == WHOLE_WEIGHT else f"{taken}, it needs {needed}"

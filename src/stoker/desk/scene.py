@@ -11,7 +11,7 @@ import msgspec
 from stoker.desk.forecast import Forecast, flows_of, forecast
 from stoker.desk.known_tasks import Known
 from stoker.desk.known_tasks import recall as recall_tasks
-from stoker.desk.meters import Around, Meter, around, meters
+from stoker.desk.meters import MOST_NAMED, Around, Meter, around, meters
 from stoker.desk.throttle_memory import Memory, recall
 from stoker.desk.workers import WorkerView, survey_workers
 from stoker.kernel.job import LIVE, WAITS_FOR_CHILDREN, WAITS_FOR_PARENT, Job, State
@@ -127,5 +127,6 @@ def _kin(store: Store, job: Job) -> list[Job]:
     if job.waits_for == WAITS_FOR_PARENT and job.parent_id is not None:
         return list(store.get([job.parent_id]).values())
     if job.waits_for == WAITS_FOR_CHILDREN:
-        return store.find(Filter(states=tuple(sorted(LIVE)), parent_id=job.id))
+        live = Filter(states=tuple(sorted(LIVE)), parent_id=job.id, limit=MOST_NAMED + 1)
+        return store.find(live)
     return []

@@ -189,6 +189,7 @@ class BlockerForm(_Form, frozen=True, kw_only=True):
     text: str
     until: str | None
     jobs: tuple[int, ...]
+    more: bool
 
 
 class ExplanationForm(_Form, frozen=True, kw_only=True):
@@ -417,6 +418,7 @@ def _blocker_form(blocker: Blocker) -> BlockerForm:
         text=blocker.text,
         until=iso(blocker.until),
         jobs=blocker.jobs,
+        more=blocker.more,
     )
 
 

@@ -77,7 +77,8 @@ def _tell(blocker: Blocker, found: Explanation) -> None:
     until = "" if blocker.until is None else f", until {both(blocker.until, found.now)}"
     show.line("  · ", f"{blocker.text}{until}")
     if blocker.jobs:
-        more = f" and {len(blocker.jobs) - _MOST_NAMED} more" * (len(blocker.jobs) > _MOST_NAMED)
+        left = len(blocker.jobs) - _MOST_NAMED
+        more = f" and {'at least ' * blocker.more}{left} more" if left > 0 else ""
         named = ", ".join(map(str, blocker.jobs[:_MOST_NAMED]))
         show.line(Ink(f"      jobs {named}{more}", "dim"))
     if blocker.reason in ADVICE:
