@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stoker.desk import Desk
+from stoker.desk.blocker import Reason
+from stoker.desk.explain import explain
 from stoker.kernel.hours import Maintenance
 from stoker.kernel.job import Job
 from tests.bedrock.teller import Teller
@@ -54,6 +56,15 @@ def test_the_greatest_priority_goes_first_then_the_earliest_run_then_age(
     clock.pass_(10)
     wanted = ["high", "now", "now too", "early", "late", "low"]
     assert names(teller, "*") == wanted
+
+
+def test_who_works_here_is_seen_by_explain_while_it_has_a_job(teller: Teller, desk: Desk) -> None:
+    held = teller.create("foo")
+    job_id = teller.create("foo")
+    assert explain(desk.store, int(job_id)).blockers[-1].reason is Reason.NO_WORKER
+    teller.get("foo")
+    (blocker,) = explain(desk.store, int(job_id)).blockers
+    assert (blocker.reason, blocker.jobs) == (Reason.WORKERS_UNSEEN, (int(held),))
 
 
 def test_a_job_that_is_not_due_is_not_there(teller: Teller, clock: VirtualClock) -> None:

@@ -26,6 +26,8 @@ from tests.cli.conftest import Cli, document
 from tests.engines import START, VirtualClock
 
 SECOND = 1_000_000
+NOT_SEEN = "who asks without a session, as over HTTP or Bedrock, is seen only while it has a job"
+NOBODY = Blocker(Reason.NO_WORKER, f"no live worker is known to serve the queue mail; {NOT_SEEN}")
 SERVING = '{"queues": ["mail"], "concurrency": 2}'
 
 
@@ -170,8 +172,45 @@ def test_somebody_must_serve_the_queue(desk: Desk, store: Store, clock: VirtualC
     job_id = enqueue(desk, Job("mail"))
     assert told(store, job_id).blockers == ()
     clock.pass_(1)
-    nobody = Blocker(Reason.NO_WORKER, "no live worker serves the queue mail")
-    assert only(store, job_id) == nobody
+    assert only(store, job_id) == NOBODY
+
+
+def test_who_works_without_a_session_is_seen_while_it_has_a_job(
+    desk: Desk, store: Store, clock: VirtualClock
+) -> None:
+    held, job_id = enqueue(desk, Job("mail")), enqueue(desk, Job("mail", "send"))
+    assert told(store, job_id).blockers[-1] == NOBODY
+    (job,) = desk.dispatch.claim(["mail"], visibility=60 * SECOND)
+    text = f"nobody can say when the queue mail is asked for again: {NOT_SEEN}"
+    assert only(store, job_id) == Blocker(Reason.WORKERS_UNSEEN, text, jobs=(held,))
+    assert told(store, job_id).runs_at is None
+    clock.pass_(60)
+    assert only(store, job_id) == NOBODY
+    desk.report.touch(job, visibility=60 * SECOND)
+    assert only(store, job_id).reason is Reason.WORKERS_UNSEEN
+    desk.report.finish(job)
+    assert only(store, job_id) == NOBODY
+
+
+def test_nothing_is_said_of_all_workers_where_some_are_not_seen(
+    desk: Desk, store: Store, worker: int
+) -> None:
+    for _ in range(3):
+        enqueue(desk, Job("mail"))
+    job_id = enqueue(desk, Job("mail", "send"))
+    desk.dispatch.claim(["mail"], 2, session=worker)
+    desk.dispatch.claim(["mail"])
+    assert told(store, job_id).blockers == ()
+
+
+def test_a_worker_serves_the_queue_whose_job_it_has(
+    desk: Desk, store: Store, clock: VirtualClock
+) -> None:
+    session = desk.dispatch.open_session("ann", '{"queues": []}', ttl=3600 * SECOND)
+    enqueue(desk, Job("mail"))
+    job_id = enqueue(desk, Job("mail"))
+    desk.dispatch.claim(["mail"], session=session)
+    assert told(store, job_id).blockers == ()
 
 
 def test_workers_may_have_their_hands_full(desk: Desk, store: Store, worker: int) -> None:
@@ -241,7 +280,10 @@ def test_a_dead_workers_job_tells_what_will_become_of_it(
     clock.pass_(1)
     alone = only(store, job_id)
     assert alone.reason is Reason.WORKER_LOST
-    assert alone.text == "its worker (ann) is dead; no worker is alive to recover it: start one"
+    assert alone.text == (
+        "its worker (ann) is dead; "
+        "no live worker is known that could see to it: start one, or a server"
+    )
     desk.dispatch.open_session("bob", SERVING, ttl=3600 * SECOND)
     assert only(store, job_id).text == (
         f"its worker (ann) is dead; a live worker will see to it within seconds: {follows}"
@@ -319,7 +361,7 @@ def test_the_command_tells_what_is_in_the_way_and_what_to_do(cli: Cli, jobs: Des
         "job 1, welcome in mail, is QUEUED",
         "  · the queue mail is paused",
         "      → stoker queues resume mail",
-        "  · no live worker serves the queue mail",
+        f"  · {NOBODY.text}",
         "      → stoker worker module:app --queues mail",
         "nobody can say when it will run.",
     ]

@@ -258,6 +258,14 @@ def test_why_a_job_does_not_run_is_explained(api: Api) -> None:
     assert told["blockers"][0]["until"] == api.job(job_id)["due_at"]
 
 
+def test_who_works_over_http_without_a_session_is_not_said_to_be_nobody(api: Api) -> None:
+    held, job_id = api.put(), api.put()
+    (job,) = api.take()
+    (blocker,) = api.get(f"/v1/jobs/{job_id}/explain").json["blockers"]
+    assert (blocker["reason"], blocker["jobs"]) == ("workers_unseen", [held])
+    assert job["id"] == held
+
+
 # -- looking after them --------------------------------------------------------------------
 
 

@@ -33,6 +33,7 @@ class Reason(enum.Enum):
     OUTER_RATE = "outer_rate"
     NO_WORKER = "no_worker"
     WORKERS_BUSY = "workers_busy"
+    WORKERS_UNSEEN = "workers_unseen"
     UNKNOWN_TASK = "unknown_task"
     THROTTLED = "throttled"
     NO_THROTTLER = "no_throttler"

@@ -33,6 +33,9 @@ _MOST_NAMED = 5
 """Workers that are named in one sentence."""
 
 
+_NOT_SEEN = "who asks without a session, as over HTTP or Bedrock, is seen only while it has a job"
+
+
 class Explanation(msgspec.Struct, frozen=True):
     """A job, and all that stands in its way; nothing, if it is about to run."""
 
@@ -177,14 +180,28 @@ def _line(job: Job, scene: Scene) -> Blocker:
 
 
 def _serving(job: Job, scene: Scene) -> list[WorkerView]:
-    return [worker for worker in scene.workers if worker.alive and worker.serves(job.queue)]
+    at_work = {each.session for each in scene.in_hand}
+    return [
+        worker
+        for worker in scene.workers
+        if worker.alive and (worker.serves(job.queue) or worker.session in at_work)
+    ]
+
+
+def _unseen(scene: Scene) -> tuple[int, ...]:
+    """Jobs of its queue that somebody holds who has no session."""
+    return _ids([each for each in scene.in_hand if each.session is None])
 
 
 def _hands(job: Job, scene: Scene) -> Blocker | None:
-    serving = _serving(job, scene)
+    serving, unseen = _serving(job, scene), _unseen(scene)
+    if not serving and not unseen:
+        text = f"no live worker is known to serve the queue {job.queue}; {_NOT_SEEN}"
+        return Blocker(Reason.NO_WORKER, text)
     if not serving:
-        return Blocker(Reason.NO_WORKER, f"no live worker serves the queue {job.queue}")
-    if all(worker.busy for worker in serving):
+        text = f"nobody can say when the queue {job.queue} is asked for again: {_NOT_SEEN}"
+        return Blocker(Reason.WORKERS_UNSEEN, text, jobs=unseen)
+    if not unseen and all(worker.busy for worker in serving):
         held = f"{sum(worker.held for worker in serving)}"
         if any(worker.held == MOST_COUNTED for worker in serving):
             held = f"at least {held}"
@@ -199,7 +216,7 @@ def _task(job: Job, scene: Scene) -> Blocker | None:
     told = [scene.known.get(worker.info.tasks or "") for worker in serving]
     if any(names is not None and job.name in names for names in told):
         return None
-    if serving and None not in told:
+    if serving and None not in told and not _unseen(scene):
         names = [worker.name or f"session {worker.session}" for worker in serving]
         text = f"no live worker of the queue {job.queue} knows a task called {job.name!r}"
         return Blocker(Reason.UNKNOWN_TASK, f"{text}: {_listed(sorted(names))}")
@@ -238,7 +255,7 @@ _AFTER_LOSS = {
 
 def _recovery(job: Job, scene: Scene) -> str:
     if not any(worker.alive for worker in scene.workers):
-        return "no worker is alive to recover it: start one"
+        return "no live worker is known that could see to it: start one, or a server"
     limit = job.policy.crash_limit
     if limit is not None and job.crashes + 1 >= limit and job.session is not None:
         return f"a live worker will see to it within seconds: it has lost {limit} workers and fails"

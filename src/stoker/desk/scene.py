@@ -31,6 +31,8 @@ class Scene(msgspec.Struct, frozen=True):
     outer: QueueView | None = None
     """The queue that its own is within."""
     workers: Sequence[WorkerView] = ()
+    in_hand: Sequence[Job] = ()
+    """Jobs of its queue that run, the newest: they tell who works there."""
     meters: Sequence[Meter] = ()
     """The limits it has to pass."""
     line: Sequence[Job] = ()
@@ -74,6 +76,7 @@ def look(store: Store, job: Job, knows: Callable[[str], bool] | None = None) -> 
         place.queue,
         place.outer,
         workers,
+        _in_hand(store, job, now) if job.state is State.QUEUED else (),
         meters(store, job, place, coming.before) if job.state is State.QUEUED else (),
         line,
         more,
@@ -121,6 +124,11 @@ def _lined_up(jobs: Sequence[Job], settings: QueueSettings) -> list[Job]:
         turns.append((reached[job.key] if job.weight else BEFORE_ALL, job))
         reached[job.key] += settings.turn_length(job.key, job.weight)
     return [job for _, job in sorted(turns, key=itemgetter(0))]
+
+
+def _in_hand(store: Store, job: Job, now: int) -> list[Job]:
+    wanted = Filter(states=(State.RUNNING,), queue=job.queue, newest_first=True)
+    return [each for each in store.find(wanted) if each.until is None or each.until > now]
 
 
 def _kin(store: Store, job: Job) -> list[Job]:
