@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from redis.exceptions import AuthenticationError, RedisError
 from redis.exceptions import ConnectionError as NoConnection
-from redis.exceptions import RedisError
 
 
 class Address(NamedTuple):
@@ -79,6 +79,12 @@ class Sentinels:
         for at, address in enumerate(self._addresses):
             try:
                 told = self._ask(address, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service)
+            except AuthenticationError as error:
+                last = AuthenticationError(
+                    f"Sentinel {address} says {str(error)!r}; its login is told behind the ? as "
+                    "sentinel_username and sentinel_password"
+                )
+                continue
             except RedisError as error:
                 last = error
                 continue
