@@ -39,7 +39,7 @@ bench: setup ## set up, then measure
 	$(IN_VENV) -m bench
 
 torture: setup ## set up, then kill and stop processes for SECONDS (300)
-	STOKER_TORTURE_SECONDS=$(or $(SECONDS),300) STOKER_TORTURE_SEED=$(or $(SEED),1) $(IN_VENV) -m pytest -q -s tests/faults/test_kill.py
+	STOKER_TORTURE_SECONDS=$(or $(SECONDS),300) STOKER_TORTURE_SEED=$(or $(SEED),1) $(IN_VENV) -m pytest -q -s tests/faults/test_kill.py tests/faults/test_cuts.py
 
 pictures: setup ## set up, then redraw the pictures in the docs
 	$(IN_VENV) -m tools.lifecycle

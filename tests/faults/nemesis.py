@@ -78,10 +78,10 @@ class Nemesis:
 
     # -- actors ----------------------------------------------------------------------------
 
-    def raise_curtain(self) -> None:
-        """Start the whole cast."""
-        for role, count in CAST.items():
-            self.actors += [self._start(role, slot, 0) for slot in range(count)]
+    def raise_curtain(self, *roles: str) -> None:
+        """Start the whole cast, or those who have these roles."""
+        for role in roles or CAST:
+            self.actors += [self._start(role, slot, 0) for slot in range(CAST[role])]
 
     def _start(self, role: str, slot: int, life: int) -> Actor:
         command = [sys.executable, "-m", "tests.faults.actors", role, self.url]

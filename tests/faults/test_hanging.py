@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -19,48 +18,16 @@ from stoker import State, Stoker, Worker, current
 from stoker.errors import StoreUnavailable
 from stoker.store import Filter
 from stoker.worker.context import StopReason
-from tests.servers import postgres, valkey
-from tests.servers.proxy import HOST, Proxy, proxy_before
+from tests.faults.places import BEHIND_A_PROXY, Place
 from tests.worker.waiting import LIMIT, until
 
 TTL = 2
 
 
-class Place(NamedTuple):
-    """A store with two ways to it."""
-
-    url: str
-    behind: str
-    proxy: Proxy
-
-
-@pytest.fixture(params=["postgres", "redis"])
+@pytest.fixture(params=sorted(BEHIND_A_PROXY))
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    with _PLACES[request.param](tmp_path) as place:
+    with BEHIND_A_PROXY[request.param](tmp_path) as place:
         yield place
-
-
-@contextmanager
-def _postgres(folder: Path) -> Iterator[Place]:
-    server = postgres.shared(next(iter(postgres.binaries())))
-    with (
-        closing(postgres.Stores(server.url())) as stores,
-        stores.schema() as url,
-        proxy_before(server.socket, folder, by_port=True) as proxy,
-    ):
-        schema = url.rpartition("=")[2]
-        behind = f"postgresql://postgres@{HOST}:{proxy.port}/postgres?schema={schema}"
-        yield Place(url, f"{behind}&patience=1", proxy)
-
-
-@contextmanager
-def _redis(folder: Path) -> Iterator[Place]:
-    server = valkey.default_server()
-    with valkey.prefix(server) as prefix, proxy_before(server.socket, folder) as proxy:
-        yield Place(server.url(prefix), f"{proxy.url(prefix)}&patience=1", proxy)
-
-
-_PLACES = {"postgres": _postgres, "redis": _redis}
 
 
 class Diary:

@@ -7,7 +7,7 @@ import select
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 HOST = "127.0.0.1"
@@ -30,6 +30,8 @@ class Proxy:
         """Cut the connection instead of passing on the answer to the next question with this."""
         self.cut_questions_after: int | None = None
         """Cut the connection when so many bytes of the next question have been passed on."""
+        self.life: Callable[[], tuple[int, int]] | None = None
+        """Says of each new connection when to cut it: after so many bytes there, or back."""
         self.piece = _AT_ONCE
         """Pass on no more than this of an answer at a time."""
         self.silent = False
@@ -80,7 +82,10 @@ class Proxy:
         with client, socket.socket(socket.AF_UNIX) as server, contextlib.suppress(OSError):
             server.connect(str(self._server))
             self._open |= {client, server}
-            self._pass_on(client, server)
+            if self.life is None:
+                self._pass_on(client, server)
+            else:
+                self._pass_on_for_a_while(client, server)
         self._open -= {client, server}
 
     def _pass_on(self, client: socket.socket, server: socket.socket) -> None:
@@ -112,6 +117,21 @@ class Proxy:
                     return
                 for at in range(0, 0 if self.silent else len(answer), self.piece):
                     client.sendall(answer[at : at + self.piece])
+
+    def _pass_on_for_a_while(self, client: socket.socket, server: socket.socket) -> None:
+        assert self.life is not None
+        there, back = self.life()
+        left = {client: there, server: back}
+        while min(left.values()):
+            ready, _, _ = select.select([client, server], [], [])
+            self.flowing.wait()
+            source, target = (client, server) if client in ready else (server, client)
+            some = source.recv(min(left[source], _AT_ONCE))
+            if not some:
+                return
+            target.sendall(some)
+            left[source] -= len(some)
+        self.cuts += 1
 
     def _is_doomed(self, question: bytes) -> bool:
         doomed = self.lose_answers_to is not None and self.lose_answers_to in question
