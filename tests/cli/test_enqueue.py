@@ -99,6 +99,14 @@ def test_weight_and_windows_are_those_of_the_job(cli: Cli, shop: Path, where: li
 
 
 @pytest.mark.parametrize("where", [["--app", "shop:app"], ["--store", "sqlite:///jobs.db"]])
+def test_a_task_without_a_name_is_none(cli: Cli, shop: Path, where: list[str]) -> None:
+    result = cli("enqueue", *where, "", "user=7")
+    assert result.exit_code == 2
+    assert "the name of a task cannot be empty" in result.stderr
+    assert stored(shop) == []
+
+
+@pytest.mark.parametrize("where", [["--app", "shop:app"], ["--store", "sqlite:///jobs.db"]])
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -108,6 +116,12 @@ def test_weight_and_windows_are_those_of_the_job(cli: Cli, shop: Path, where: li
         (["--weight", "0.0001"], "finer than a thousandth"),
         (["--rank", str(2**63)], "rank must be a whole number from"),
         (["--windows", "noon"], 'cannot read "noon" in the windows'),
+        (["--queue", ""], "queue cannot be empty; give a text, or leave it out"),
+        (["--key", ""], "key cannot be empty; give a text, or leave it out"),
+        (["--unique", ""], "unique cannot be empty; give a word, or leave it out"),
+        (["--delay", ""], "cannot read the duration ''"),
+        (["--at", ""], "cannot read the time ''"),
+        (["--once-per", "", "--unique", "u"], "cannot read the duration ''"),
         (["--windows", ""], 'no times given: write windows like "mon-fri'),
     ],
 )

@@ -112,6 +112,15 @@ def test_settings_make_a_queue_even_where_there_is_no_store(cli: Cli) -> None:
         ("capacity", "cannot read 'capacity'; write name=value"),
         ("capacity=many", "capacity must be a number such as 5 or 2.5, or none"),
         ("capacity=0", "capacity must be more than 0; pause the queue"),
+        (
+            "capacity=",
+            "capacity= says nothing; write a value, or capacity=none to take a limit away",
+        ),
+        ("keys.ann=", "keys.ann= says nothing; write a value, or keys.ann=none"),
+        ("within= ", "says nothing; write a value, or within=none"),
+        ("keys.=5", "cannot set keys.=5; settings are capacity=5"),
+        ("windows=", "windows= says nothing; write a value, or windows=none"),
+        ("retention.failed=", "says nothing"),
         ("capacity=1e30", "capacity must be a number from 0 to 1,000,000,000, not 1e+30"),
         ("keys.ann=inf", "keys['ann'] must be a number from 0 to 1,000,000,000, not inf"),
         ("tasks.a=nan", "tasks['a'] must be a number from 0 to 1,000,000,000, not nan"),
@@ -133,7 +142,7 @@ def test_settings_make_a_queue_even_where_there_is_no_store(cli: Cli) -> None:
         ("within=mail", "the queue 'mail' cannot be within itself"),
         ("windows=nightly", 'cannot read "nightly" in the windows'),
         ("maintenance=sun", 'no times after "sun"'),
-        ("throttled=", "cannot set throttled="),
+        ("throttled=", "throttled= says nothing; write a value, or throttled=none"),
     ],
 )
 def test_settings_that_cannot_be_used_are_refused(
@@ -265,6 +274,19 @@ def test_purging_needs_the_name_typed(cli: Cli, jobs: Desk) -> None:
         assert "this deletes 2 jobs for good; type mail to go on" in refused.stderr
         assert len(jobs.store.find(Filter())) == 2
     assert cli("queues", "purge", "mail", stdin="mail\n").stdout == "2 jobs deleted\n"
+
+
+def test_a_state_that_says_nothing_does_not_stand_for_all(cli: Cli, jobs: Desk) -> None:
+    jobs.intake.enqueue(Job("mail"))
+    result = cli("queues", "purge", "mail", "--state", "", "--yes")
+    assert (result.exit_code, "there is no state ''" in result.stderr) == (2, True)
+    assert len(jobs.store.find(Filter())) == 1
+
+
+def test_a_queue_without_a_name_cannot_be_set_up(cli: Cli, jobs: Desk) -> None:
+    result = cli("queues", "set", "", "capacity=5")
+    assert (result.exit_code, "queue cannot be empty" in result.stderr) == (2, True)
+    assert jobs.store.survey() == []
 
 
 def test_purging_can_be_for_some_states_only(cli: Cli, jobs: Desk) -> None:

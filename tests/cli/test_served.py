@@ -6,6 +6,7 @@ import pytest
 
 from stoker import Stoker
 from stoker.doors.cli.worker import served
+from stoker.errors import BadInput
 
 
 @pytest.fixture
@@ -20,8 +21,8 @@ def shop() -> Stoker:
     ("said", "queues"),
     [
         (None, ("mail", "report-month")),
-        (" , ", ("mail", "report-month")),
         ("mail", ("mail",)),
+        ("mail,", ("mail",)),
         ("urgent, mail", ("urgent", "mail")),
         ("report-*", ("report-*",)),
     ],
@@ -31,6 +32,12 @@ def test_queues_for_which_there_are_tasks_raise_no_doubt(
 ) -> None:
     assert served(shop, "shop:app", said) == queues
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("said", ["", " , "])
+def test_no_queue_at_all_does_not_stand_for_all(shop: Stoker, said: str) -> None:
+    with pytest.raises(BadInput, match="--queues names no queue; leave it out"):
+        served(shop, "shop:app", said)
 
 
 def test_queues_for_which_there_is_no_task_are_doubted(

@@ -113,7 +113,19 @@ def test_a_payload_that_is_no_json_is_shown_all_the_same(api: Api, desk: Desk) -
         ({"queue": "q", "policy": {"retry": {"kind": "fixed", "every": -1}}}, "retry"),
         ({"queue": "q", "policy": {"repeat": "sometimes"}}, "every 5m"),
         ({"queue": "q", "policy": {"timeout": 0}}, "timeout must be"),
+        ({"queue": "q", "policy": {"crash_limit": 2**31}}, "crash_limit"),
+        ({"queue": "q", "policy": {"timeout": "1001d"}, "weight": 10**10}, "weight"),
+        ({"queue": "q", "delay": "2000000d"}, "longer than 1,000 years"),
         ({"queue": "q", "if_exists": "maybe"}, "if_exists"),
+        ({"queue": ""}, "queue cannot be empty"),
+        ({"queue": "q", "name": ""}, "$.name"),
+        ({"queue": "q", "key": ""}, "key cannot be empty"),
+        ({"queue": "q", "unique_key": ""}, "unique_key cannot be empty"),
+        ({"queue": "q", "ref": ""}, "ref cannot be empty"),
+        ({"queue": "q", "at": ""}, "cannot read the time ''"),
+        ({"queue": "q", "delay": ""}, "cannot read the duration ''"),
+        ({"queue": "q", "policy": {"windows": ""}}, "no times given"),
+        ({"queue": "q", "policy": {"repeat": ""}}, "cannot read the repeat"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_advice(
@@ -214,6 +226,9 @@ def test_a_cursor_leads_from_page_to_page(api: Api, order: str) -> None:
         ("session=99999999999999999999", "session"),
         ("session=9999999999999999999", "too large"),
         ("queue=%ff", "utf-8"),
+        ("queue=", "queue cannot be empty"),
+        ("key=", "key cannot be empty"),
+        ("state=", "there is no state ''"),
     ],
 )
 def test_a_query_that_cannot_be_meant_is_refused(plain: Api, query: str, why: str) -> None:
@@ -317,6 +332,25 @@ def test_the_place_of_a_running_job_cannot_be_edited(api: Api) -> None:
     api.take()
     refused = api.ask("PATCH", f"/v1/jobs/{job_id}", {"rank": 1})
     assert (refused.status, refused.json["code"]) == (409, "illegal_move")
+
+
+@pytest.mark.parametrize("fact", ["queue", "name", "key", "unique_key", "at", "delay"])
+def test_nothing_is_no_news_of_a_job(plain: Api, fact: str) -> None:
+    job_id = plain.put(name="n", key="k")
+    before = plain.job(job_id)
+    assert plain.ask("PATCH", f"/v1/jobs/{job_id}", {fact: ""}).status == 400
+    assert plain.job(job_id) == before
+
+
+def test_the_latest_moments_can_be_shown(plain: Api) -> None:
+    policy = {"timeout": "365000d", "retention": {"finished": "365000d"}}
+    late = plain.put(policy={"repeat": "every 365000d"}, at="9998-12-31T00:00Z")
+    ids = [plain.put(policy=policy) for _ in range(2)]
+    first, _ = plain.take(limit=2, visibility="365000d")
+    assert plain.say(first, "finish").status == 200
+    jobs = plain.get("/v1/jobs").json["jobs"]
+    assert [job["id"] for job in jobs] == [late, *ids]
+    assert plain.get("/v1/stats").status == 200
 
 
 def test_a_job_is_cancelled_run_afresh_and_deleted(api: Api) -> None:

@@ -21,7 +21,7 @@ GOOD: list[dict[str, Any]] = [
     {"payload": b"", "format": Format.BYTES},
     {"rank": HIGHEST_RANK, "weight": HEAVIEST, "due_at": END - 1},
     {"rank": -HIGHEST_RANK, "weight": 0, "due_at": FIRST},
-    {"queue": "", "name": "ä ☃", "key": "", "unique_key": "ü", "ref": "\U0001f600", "meta": "\n"},
+    {"queue": "☃", "name": "", "key": "ä ☃", "unique_key": "ü", "ref": "\U0001f600", "meta": "\n"},
     {"key": "k", "unique_key": "u", "ref": "r", "meta": "m"},
     {"policy": Policy(timeout=5)},
     {"created_at": 7, "scheduled_at": 8},
@@ -46,6 +46,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"queue": b"q"}, "queue must be text, not bytes"),
     ({"name": None}, "name must be text, not NoneType"),
     *(({text: 5}, f"{text} must be text, not int") for text in ("key", "unique_key", "ref")),
+    *(({text: ""}, f"{text} cannot be empty") for text in ("queue", "key", "unique_key", "ref")),
     *(
         ({text: "\ud800"}, f"{text} holds half a character")
         for text in ("queue", "name", "key", "unique_key", "ref", "meta")

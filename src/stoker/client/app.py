@@ -22,7 +22,7 @@ from stoker.desk.schedules import Schedule
 from stoker.desk.throttle import Throttler
 from stoker.errors import BadInput
 from stoker.kernel.duration import micros
-from stoker.kernel.facts import check
+from stoker.kernel.facts import check, check_name
 from stoker.kernel.in_json import json_of
 from stoker.kernel.job import Job
 from stoker.kernel.pacing import Pace
@@ -148,11 +148,13 @@ class Stoker:
 
     def _add(self, function: Callable[P, R], options: dict[str, Any]) -> Task[P, R]:
         _check_function(function)
-        name = options.pop("name", None) or task_name(function)
+        name = options.pop("name", None)
+        name = task_name(function) if name is None else name
         queue = options.pop("queue", "default")
         place, raw = options.pop("place", None), options.pop("raw", False)
         retry = options.pop("retry", None)
-        check({"name": name, "queue": queue})
+        check_name("the name of a task", name)
+        check({"queue": queue})
         limits = _limits(name, options.pop("limit", None), options.pop("rate", None))
         policy, handler = _policy(name, retry, options)
         definition = Definition(

@@ -317,7 +317,7 @@ class Task(Generic[P, R]):
         if said.windows is not UNSET:
             policy = msgspec.structs.replace(policy, windows=said.windows)
         return Job(
-            said.queue or task.queue,
+            task.queue if said.queue is None else said.queue,
             task.name,
             format=task.codec.format,
             rank=said.rank or 0,

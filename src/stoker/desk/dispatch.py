@@ -9,6 +9,7 @@ from stoker.desk.opening import Opening
 from stoker.errors import SessionLost
 from stoker.kernel import rules
 from stoker.kernel.duration import check_time
+from stoker.kernel.facts import check_name
 from stoker.kernel.glob import check_pattern, is_glob
 from stoker.kernel.job import Job
 from stoker.kernel.ranges import check_range
@@ -78,6 +79,7 @@ class Dispatch:
         return self.opening.next_due(self.named(queues), after)
 
     def _named(self, queue: str) -> Sequence[str]:
+        check_name("the name of a queue", queue)
         if not is_glob(queue):
             return (queue,)
         check_pattern(queue)

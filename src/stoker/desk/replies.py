@@ -11,7 +11,7 @@ from stoker.errors import Contended, IllegalMove, NotFound
 from stoker.kernel import answers, rules
 from stoker.kernel.answers import REMEMBERED, Early, Over, kept_under
 from stoker.kernel.change import NOTHING, Change, NoteWrite
-from stoker.kernel.facts import check_text
+from stoker.kernel.facts import check_name
 from stoker.kernel.job import REPLY_PREFIX, Job, State
 from stoker.store import Filter
 
@@ -51,7 +51,7 @@ class Replies:
         `once` is what its sender knows the answer by, who may have to send it again: for ten
         minutes it is not taken twice, even if somebody waits for the same key once more.
         """
-        check_text("key", key)
+        check_name("key", key)
         if once is not None and self._is_known(once):
             return Reply.REPEATED
         mark = NOTHING if once is None else self._mark(once)

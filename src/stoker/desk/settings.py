@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from stoker.desk.clerk import Clerk
 from stoker.errors import BadInput, Contended, StoreError
 from stoker.kernel.change import Change
-from stoker.kernel.facts import check_text
+from stoker.kernel.facts import check_name
 from stoker.kernel.queue import QueueSettings
 
 _LOCK = "settings"
@@ -43,7 +43,7 @@ class Settings:
 
     def change_alone(self, queue: str, rule: SettingsRule) -> QueueSettings:
         """The same for who is `alone` already."""
-        check_text("queue", queue)
+        check_name("queue", queue)
         settings = rule(self.of(queue))
         if settings.within is not None:
             self._check_outer(queue, settings.within)

@@ -21,6 +21,7 @@ _NUMBERS = {
     "due_at": (FIRST, END - 1),
 }
 _TEXTS = frozenset({"queue", "name", "key", "unique_key", "ref", "meta"})
+_MAY_BE_EMPTY = frozenset({"name", "meta"})
 _NEEDED = frozenset({"queue", "name"})
 _KINDS: Mapping[str, type] = {"payload": bytes, "format": Format, "policy": Policy}
 _STAMPS = frozenset({"created_at", "scheduled_at"})  # set anew for every job, whatever they were
@@ -57,13 +58,18 @@ def _looks_usual(job: Job) -> bool:
         and not job.id
         and job.state is _QUEUED
         and type(job.queue) is type(job.name) is str
+        and job.queue != ""
         and job.queue.isascii()
         and job.name.isascii()
-        and (job.key is None or (type(job.key) is str and job.key.isascii()))
-        and (job.unique_key is None or (type(job.unique_key) is str and job.unique_key.isascii()))
-        and (job.ref is None or (type(job.ref) is str and job.ref.isascii()))
+        and (job.key is None or _is_usual_name(job.key))
+        and (job.unique_key is None or _is_usual_name(job.unique_key))
+        and (job.ref is None or _is_usual_name(job.ref))
         and (job.meta is None or (type(job.meta) is str and job.meta.isascii()))
     )
+
+
+def _is_usual_name(text: str) -> bool:
+    return type(text) is str and text.isascii() and text != ""
 
 
 def check(facts: Mapping[str, object]) -> None:
@@ -73,10 +79,22 @@ def check(facts: Mapping[str, object]) -> None:
             check_range(name, value, *_NUMBERS[name], whole=True)
         elif name in _TEXTS:
             if value is not None or name in _NEEDED:
-                check_text(name, value)
+                (check_text if name in _MAY_BE_EMPTY else check_name)(name, value)
         elif not isinstance(value, _KINDS[name]):
             kind = _KINDS[name].__name__
             raise BadInput(f"{name} must be {kind}, not {type(value).__name__}")
+
+
+def check_name(name: str, value: object) -> None:
+    """The same for a text by which somebody or something is known.
+
+    >>> check_name("key", "")
+    Traceback (most recent call last):
+    stoker.errors.BadInput: key cannot be empty; give a text, or leave it out altogether
+    """
+    check_text(name, value)
+    if not value:
+        raise BadInput(f"{name} cannot be empty; give a text, or leave it out altogether")
 
 
 def check_text(name: str, value: object) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from stoker.errors import BadInput
 from stoker.kernel.amount import units
 from stoker.kernel.duration import is_time
-from stoker.kernel.facts import check_text
+from stoker.kernel.facts import check_name
 from stoker.kernel.hours import Maintenance, next_opening
 from stoker.kernel.job import WHOLE_WEIGHT
 from stoker.kernel.rate import Rate
@@ -77,7 +77,7 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     throttled: bool = False
 
     def __post_init__(self) -> None:
-        self._check_texts()
+        self._check_names()
         limits = {"capacity": self.capacity, "key_capacity": self.key_capacity}
         for name in ("keys", "tasks", "shares", "turns"):
             limits |= {f"{name}[{key!r}]": limit for key, limit in getattr(self, name).items()}
@@ -96,12 +96,12 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
         if self.ageing is not None and self.order is Order.TIME_RANK:
             raise BadInput("a queue by time needs no ageing: nobody is passed there")
 
-    def _check_texts(self) -> None:
+    def _check_names(self) -> None:
         for name in ("keys", "tasks", "shares", "turns", "key_rates", "task_rates"):
             for key in getattr(self, name):
-                check_text(f"a name in {name}", key)
+                check_name(f"a name in {name}", key)
         if self.within is not None:
-            check_text("within", self.within)
+            check_name("within", self.within)
 
     @cached_property
     def limited(self) -> bool:

@@ -6,6 +6,8 @@ name that begins the keys of schedules; all other names stand in the key as they
 
 from __future__ import annotations
 
+from stoker.errors import BadInput
+
 _SCHEDULE = "schedule"
 
 SCHEDULE_PREFIX = f"{_SCHEDULE}:"
@@ -20,6 +22,8 @@ def unique_key(task: str, word: str) -> str:
     >>> unique_key("schedule", "sync") == schedule_key("sync")
     False
     """
+    if not word:
+        raise BadInput("unique cannot be empty; give a word, or leave it out altogether")
     name = task.replace("%", "%25").replace(":", "%3A")
     return f"%{name}:{word}" if name == _SCHEDULE else f"{name}:{word}"
 

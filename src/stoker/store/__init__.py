@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from stoker.kernel.change import Change, Note
-from stoker.kernel.facts import check_text
+from stoker.kernel.facts import check_name, check_text
 from stoker.kernel.job import Job, State
 from stoker.kernel.queue import QueueSettings
 from stoker.store.bell import Bell
@@ -119,10 +119,12 @@ class Filter(msgspec.Struct, frozen=True):
     limit: int = 100
 
     def __post_init__(self) -> None:
-        for name in ("queue", "name", "key", "ref", "unique_key", "waits_for"):
+        for name in ("queue", "key", "ref", "unique_key", "waits_for"):
             text = getattr(self, name)
             if text is not None:
-                check_text(name, text)
+                check_name(name, text)
+        if self.name is not None:  # that of many a job is empty
+            check_text("name", self.name)
 
 
 class InLine(msgspec.Struct, frozen=True):

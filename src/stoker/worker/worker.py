@@ -17,7 +17,7 @@ from stoker.desk import Desk
 from stoker.desk.throttle import Throttler
 from stoker.desk.workers import WorkerInfo
 from stoker.errors import BadInput, StokerError
-from stoker.kernel.facts import check_text
+from stoker.kernel.facts import check_name, check_text
 from stoker.kernel.glob import glob_matches
 from stoker.watch import give_up_turn
 from stoker.watch.rounds import Rounds
@@ -59,8 +59,9 @@ class WorkerSettings(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if not self.queues:
             raise BadInput("a worker needs at least one queue; name it with --queues")
-        for text in (*self.queues, self.name):
-            check_text("the name of a queue or worker", text)
+        check_text("the name of a worker", self.name)
+        for queue in self.queues:
+            check_name("the name of a queue", queue)
         if not 1 <= self.concurrency <= 1000:
             raise BadInput(f"concurrency must be from 1 to 1000, not {self.concurrency}")
         for name, least in (("ttl", 1), ("grace", 0)):

@@ -24,7 +24,6 @@ from tests.store.conformance.acts import (
 )
 
 ODD_TEXTS = [
-    "",
     "with spaces",
     " around ",
     "näme/☃/\U0001f600",
@@ -105,6 +104,12 @@ def test_any_text_will_do_for_a_name(desk: Desk, fact: str, text: str) -> None:
     if fact != "meta":
         by_fact: Facts = {fact: text}
         assert desk.store.find(Filter(**by_fact)) == [job]
+
+
+def test_a_job_may_have_no_name_and_nothing_to_tell(desk: Desk) -> None:
+    job_id = put(desk, name="", meta="")
+    assert desk.store.find(Filter(name="")) == [take(desk)]
+    assert (seen(desk, job_id).name, seen(desk, job_id).meta) == ("", "")
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=range(len(POLICIES)))

@@ -1,4 +1,4 @@
-"""Names with half a character in them: refused in words, on every engine alike."""
+"""Names with half a character or nothing in them: refused in words, on every engine alike."""
 
 from __future__ import annotations
 
@@ -15,23 +15,35 @@ from stoker.store import Filter
 
 HALF = "ann \ud800"
 
-USES: dict[str, Callable[[Desk], object]] = {
-    "a reply": lambda desk: desk.control.reply(HALF, b"1"),
-    "a queue": lambda desk: desk.control.configure(HALF, QueueSettings(capacity=1)),
-    "a key's limit": lambda desk: desk.control.adjust("mail", keys={HALF: 1}),
-    "a task's limit": lambda desk: desk.control.adjust("mail", tasks={HALF: 1}),
-    "a key's rate": lambda desk: desk.control.adjust("mail", key_rates={HALF: Rate(1, 1000)}),
-    "a key's turns": lambda desk: desk.control.adjust("mail", turns={HALF: 2}),
-    "an outer queue": lambda desk: desk.control.adjust("mail", within=HALF),
-    "a job": lambda desk: desk.intake.enqueue(Job(HALF)),
-    "a search": lambda desk: desk.store.find(Filter(key=HALF)),
+USES: dict[str, Callable[[Desk, str], object]] = {
+    "a reply": lambda desk, name: desk.control.reply(name, b"1"),
+    "a queue": lambda desk, name: desk.control.configure(name, QueueSettings(capacity=1)),
+    "a key's limit": lambda desk, name: desk.control.adjust("mail", keys={name: 1}),
+    "a task's limit": lambda desk, name: desk.control.adjust("mail", tasks={name: 1}),
+    "a key's rate": lambda desk, name: desk.control.adjust("mail", key_rates={name: Rate(1, 1000)}),
+    "a key's turns": lambda desk, name: desk.control.adjust("mail", turns={name: 2}),
+    "an outer queue": lambda desk, name: desk.control.adjust("mail", within=name),
+    "a job": lambda desk, name: desk.intake.enqueue(Job(name)),
+    "a job's key": lambda desk, name: desk.intake.enqueue(Job("mail", key=name)),
+    "a job's unique key": lambda desk, name: desk.intake.enqueue(Job("mail", unique_key=name)),
+    "a job's reference": lambda desk, name: desk.intake.enqueue(Job("mail", ref=name)),
+    "a share": lambda desk, name: desk.control.adjust("mail", capacity=1, shares={name: 1}),
+    "a claim": lambda desk, name: desk.dispatch.claim([name]),
+    "a search": lambda desk, name: desk.store.find(Filter(key=name)),
 }
 
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
-def test_half_a_character_is_refused(desk: Desk, use: Callable[[Desk], object]) -> None:
+def test_half_a_character_is_refused(desk: Desk, use: Callable[[Desk, str], object]) -> None:
     with pytest.raises(BadInput, match=r"holds half a character \(a lone surrogate\)"):
-        use(desk)
+        use(desk, HALF)
+    assert desk.store.survey() == []
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_an_empty_name_is_refused(desk: Desk, use: Callable[[Desk, str], object]) -> None:
+    with pytest.raises(BadInput, match="cannot be empty; give a text, or leave it out altogether"):
+        use(desk, "")
     assert desk.store.survey() == []
 
 

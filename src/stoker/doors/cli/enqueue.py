@@ -26,6 +26,7 @@ from stoker.doors.cli.words import (
 from stoker.errors import BadInput
 from stoker.kernel.amount import units
 from stoker.kernel.duration import micros
+from stoker.kernel.facts import check_name
 from stoker.kernel.job import WHOLE_WEIGHT, Format, Job
 from stoker.kernel.pacing import pace_of
 from stoker.kernel.policy import PLAIN, Policy
@@ -97,6 +98,7 @@ def enqueue(
     With --app the arguments are checked by the task, and its queue, retries and time limit apply.
     With only a --store the payload is stored as given.
     """
+    check_name("the name of a task", name)
     if timeout is not None and not wait:
         raise BadInput("--timeout is for --wait; say both, or leave it out")
     if count > 1 and (said["once_per"] or said["debounce"]):
@@ -152,7 +154,7 @@ def _by_hand(
     here: Place, name: str, count: int, due_at: int, said: dict[str, Any]
 ) -> list[Placement]:
     job = Job(
-        said["queue"] or "default",
+        "default" if said["queue"] is None else said["queue"],
         name,
         _stored(said),
         Format.BYTES if said["raw"] else Format.JSON,

@@ -98,6 +98,8 @@ def chosen(store: str | None, app_ref: str | None) -> Place:
             app.close()
             app.url = store
         return Place(app.url, app)
+    if store == "":
+        raise BadInput("--store is empty; give a URL such as sqlite:///jobs.db, or leave it out")
     named = store or os.environ.get("STOKER_STORE")
     if not named and not is_there(DEFAULT_STORE):
         raise BadInput(

@@ -23,7 +23,7 @@ _SETTABLE = (
     "maintenance='sun 02:00-04:00, drain 30m', throttled=no, retention.finished=1h, "
     "retention.failed=30d, retention.cancelled=0"
 )
-_NOTHING = ("none", "")
+_NOTHING = "none"
 
 # --- Showing -------------------------------------------------------------------------------------
 
@@ -80,6 +80,10 @@ def changed(settings: QueueSettings, words: Sequence[str]) -> QueueSettings:
         name, equals, value = word.partition("=")
         if not equals:
             raise BadInput(f"cannot read {word!r}; write name=value, such as {_SETTABLE}")
+        if not value.strip():
+            raise BadInput(
+                f"{word} says nothing; write a value, or {name}=none to take a limit away"
+            )
         facts |= _change(facts, name, value.strip())
     return QueueSettings(**facts)
 
@@ -93,7 +97,7 @@ def _change(facts: Mapping[str, Any], name: str, value: str) -> dict[str, Any]:
         others = {each: known for each, known in facts[family].items() if each != member}
         read = _FAMILIES[family](name, value)
         return {family: others if read is None else {**others, member: read}}
-    if name in _FAMILIES and value in _NOTHING:
+    if name in _FAMILIES and value == _NOTHING:
         return {name: {}}
     if name in _PLAIN:
         return {name: _PLAIN[name](name, value)}
@@ -107,7 +111,7 @@ def _refusal(name: str, value: str) -> BadInput:
 
 
 def _limit(name: str, value: str) -> float | None:
-    if value in _NOTHING:
+    if value == _NOTHING:
         return None
     try:
         return float(value)
@@ -118,7 +122,7 @@ def _limit(name: str, value: str) -> float | None:
 
 
 def _unless_none(read: Callable[[str], object]) -> Callable[[str, str], Any]:
-    return lambda _, value: None if value in _NOTHING else read(value)
+    return lambda _, value: None if value == _NOTHING else read(value)
 
 
 def _flag(name: str, value: str) -> bool:
@@ -147,7 +151,7 @@ _PLAIN: Mapping[str, Callable[[str, str], Any]] = {
     "fair": _flag,
     "throttled": _flag,
     "windows": _unless_none(parse_windows),
-    "maintenance": lambda name, value: read_setting(name, None if value in _NOTHING else value),
+    "maintenance": lambda name, value: read_setting(name, None if value == _NOTHING else value),
 }
 _FAMILIES: Mapping[str, Callable[[str, str], Any]] = {
     "keys": _limit,

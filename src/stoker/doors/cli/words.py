@@ -98,7 +98,7 @@ def read_moment(text: str) -> int:
 
 def read_states(words: Iterable[str]) -> tuple[State, ...]:
     """States by name in any case, also several with commas between."""
-    names = [name for word in words for name in word.split(",") if name]
+    names = [name for word in words for name in word.split(",")]
     unknown = [name for name in names if name.upper() not in State.__members__]
     if unknown:
         known = ", ".join(state.name.lower() for state in State)

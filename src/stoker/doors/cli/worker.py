@@ -141,6 +141,8 @@ def at_work(app_ref: str, store: str | None) -> Stoker:
 def served(app: Stoker, app_ref: str, queues: str | None) -> tuple[str, ...]:
     """The queues that are named, else those of all tasks; a doubt about them is told."""
     named = [name.strip() for name in (queues or "").split(",") if name.strip()]
+    if queues is not None and not named:
+        raise BadInput("--queues names no queue; leave it out for those of all tasks")
     chosen = tuple(named or app.tasks.queues() or ["default"])
     doubt = _doubt(app, app_ref, chosen)
     if doubt:

@@ -31,6 +31,7 @@ Duration = Annotated[float, Meta(ge=0)] | str
 Lease = Annotated[str, Meta(pattern="^[0-9]{1,19}$", examples=["3172450012870011123"])]
 """What a claim gave; every word about a job in hand must show it."""
 Session = Annotated[str, Meta(pattern="^[0-9]{1,19}$", examples=["2711620044918273645"])]
+Word = Annotated[str, Meta(min_length=1)]
 JobId = Annotated[int, Meta(ge=1, le=LARGEST_ID)]
 Count = Annotated[int, Meta(ge=1, le=1000)]
 Places = Annotated[float, Meta(ge=0, le=MOST)]
@@ -102,7 +103,7 @@ class Draft(Wish, frozen=True, kw_only=True):
     """What a job is about."""
 
     queue: str
-    name: str = ""
+    name: Word = ""
     payload: Raw | UnsetType = UNSET
     format: FormatName = "json"
     rank: int = 0
@@ -219,7 +220,7 @@ class Edit(Wish, frozen=True, kw_only=True):
     """What is to be changed of a job; what is left out stays."""
 
     queue: str | UnsetType = UNSET
-    name: str | UnsetType = UNSET
+    name: Word | UnsetType = UNSET
     payload: Raw | UnsetType = UNSET
     format: FormatName | UnsetType = UNSET
     rank: int | UnsetType = UNSET
@@ -246,7 +247,11 @@ class Edit(Wish, frozen=True, kw_only=True):
             facts["weight"] = units(self.weight)
         if self.policy is not UNSET:
             facts["policy"] = self.policy.read()
-        due = due_at(now, self.at or None, None if self.delay is UNSET else self.delay)
+        due = due_at(
+            now,
+            None if self.at is UNSET else self.at,
+            None if self.delay is UNSET else self.delay,
+        )
         return facts if due is None else {**facts, "due_at": due}
 
 
