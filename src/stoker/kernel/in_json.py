@@ -23,7 +23,9 @@ def encoded(value: object) -> bytes:
         and _seems_endless(value)
         and _is_endless(msgspec.to_builtins(value))
     ):
-        raise ValueError("it holds a number that is infinite or none at all (nan)")
+        raise ValueError(
+            "it holds a number that is infinite or none at all (nan); give a finite one, or None"
+        )
     return text
 
 

@@ -89,8 +89,20 @@ class JsonCodec:
             payload = self._write(given)
         except (TypeError, ValueError, RecursionError) as error:
             raise self._refusal(args, kwargs, error) from error
-        self._check(payload)
+        try:
+            self._check(payload)
+        except BadInput:
+            self._look_for_infinity(args, kwargs)
+            raise
         return payload
+
+    def _look_for_infinity(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """It was written as null where no hint has room for that: say what was given instead."""
+        named = self._named(args, kwargs)
+        try:
+            encoded(named)
+        except ValueError as error:
+            raise self._unfit(named, error) from error
 
     def encode_but(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], gap: object
