@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stoker.desk import Desk
-from stoker.errors import BadInput
+from stoker.errors import BadInput, NotFound
 from stoker.kernel.amount import MOST
 from stoker.kernel.duration import LONGEST
 from stoker.kernel.facts import HEAVIEST
@@ -111,6 +111,14 @@ def test_what_is_beyond_is_no_word_of_a_worker(desk: Desk) -> None:
         with pytest.raises(BadInput, match="the timeout of a wait must be from 0 to 1,000 years"):
             desk.report.wait(job, Awaits("answer", beyond))
     assert seen(desk, job.id) == job
+
+
+@pytest.mark.parametrize("job_id", [0, -1, 2**63 - 1, 2**63, 10**30, -(10**30)])
+def test_a_number_that_no_job_can_have_is_that_of_none(desk: Desk, job_id: int) -> None:
+    here = put(desk)
+    assert list(desk.store.get([job_id, here])) == [here]
+    with pytest.raises(NotFound, match=f"there is no job {job_id}"):
+        desk.control.cancel(job_id)
 
 
 def test_a_moment_beyond_the_calendar_is_none_to_come_back_at(desk: Desk) -> None:

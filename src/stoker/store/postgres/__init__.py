@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from stoker.errors import StoreError
 from stoker.kernel.change import Change, Note
-from stoker.kernel.job import Job
+from stoker.kernel.job import LARGEST_ID, Job
 from stoker.store import (
     MOST_AT_ONCE,
     Answer,
@@ -235,7 +235,7 @@ class PostgresStore:
         return self._use(lambda connection: question(Looker(connection, self.address.schema)))
 
     def get(self, ids: Iterable[int]) -> dict[int, Job]:
-        wanted = list(ids)
+        wanted = [job_id for job_id in ids if 0 < job_id <= LARGEST_ID]
         return self._ask(lambda looker: looker.get(wanted)) if wanted else {}
 
     def find(self, query: Query) -> list[Job]:
