@@ -22,8 +22,16 @@ def borrowed(connection: object, file: File) -> Iterator[Lent]:
 
 
 def _unwrapped(connection: Any) -> object:
-    """What a connection or session of SQLAlchemy's has inside; begun, since it does not see what
-    is done there, and would not commit it."""
+    """What one of SQLAlchemy's or Django's has inside."""
+    if getattr(connection, "vendor", None) == "sqlite":
+        if connection.connection is None:
+            connection.ensure_connection()
+        return connection.connection
+    return _unwrapped_of_sqlalchemy(connection)
+
+
+def _unwrapped_of_sqlalchemy(connection: Any) -> object:
+    """Begun, since it does not see what is done there, and would not commit it."""
     modules = [base.__module__ for base in type(connection).__mro__]
     if not any(module.startswith("sqlalchemy.") for module in modules):
         return connection
@@ -42,7 +50,7 @@ def _check_library(connection: object, file: File) -> None:
     if found is None:
         raise BadInput(
             f"a {type(connection).__name__} is no connection that can be used here; it must be of "
-            f"{ours}, or of SQLAlchemy on it"
+            f"{ours}, or of SQLAlchemy or Django on it"
         )
     if found != ours:
         raise BadInput(

@@ -7,9 +7,6 @@ from contextlib import AbstractContextManager, asynccontextmanager, contextmanag
 from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
-import django  # type: ignore[import-untyped]
-import django.conf  # type: ignore[import-untyped]
-import django.db.transaction  # type: ignore[import-untyped]
 import psycopg
 import pytest
 import sqlalchemy
@@ -17,9 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from tests.servers.postgres import Server
-
-django.conf.settings.configure(USE_TZ=True)
-django.setup()
+from tests.store.django_site import atomic, connection_to
 
 
 @contextmanager
@@ -60,21 +55,15 @@ def sqlalchemy_session(server: Server) -> Iterator[Any]:
 
 
 def django_connection_to(server: Server) -> Any:
-    """As a site has it, which knows its databases by name."""
-    facts = {"ENGINE": "django.db.backends.postgresql", "NAME": "postgres", "USER": "postgres"}
-    place = {"default": {**facts, "HOST": str(server.folder)}}
-    name = f"at {server.folder}"
-    django.db.connections.databases[name] = django.db.connections.configure_settings(place)[
-        "default"
-    ]
-    return django.utils.connection.ConnectionProxy(django.db.connections, name)
+    place = {"NAME": "postgres", "USER": "postgres", "HOST": str(server.folder)}
+    return connection_to(f"at {server.folder}", "postgresql", **place)
 
 
 @contextmanager
 def django_connection(server: Server) -> Iterator[Any]:
     connection = django_connection_to(server)
     try:
-        with django.db.transaction.atomic(using=connection.alias):
+        with atomic(connection):
             yield connection
     finally:
         connection.close()
@@ -156,7 +145,7 @@ def savepoint(connection: Any) -> Any:
     if hasattr(connection, "begin_nested"):
         return connection.begin_nested()
     if hasattr(connection, "vendor"):
-        return django.db.transaction.atomic(using=connection.alias)
+        return atomic(connection)
     return connection.transaction()
 
 

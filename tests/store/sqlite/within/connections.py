@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from stoker.store.sqlite import SqliteStore
 from tests.model.sqlite_books import assert_books_balance
+from tests.store.django_site import atomic, connection_to
 
 
 @contextmanager
@@ -77,6 +78,16 @@ def apsw_with_rows_as_dictionaries(path: Path) -> Iterator[Any]:
         assert connection.row_trace is trace
 
 
+@contextmanager
+def django_connection(path: Path) -> Iterator[Any]:
+    connection = connection_to(f"at {path}", "sqlite3", NAME=str(path))
+    try:
+        with atomic(connection):
+            yield connection
+    finally:
+        connection.close()
+
+
 class Kind(NamedTuple):
     """A kind of connection, and the library it is of."""
 
@@ -92,14 +103,19 @@ KINDS = [
     Kind("sqlite3", sqlalchemy_session),
     Kind("apsw", apsw_connection),
     Kind("apsw", apsw_with_rows_as_dictionaries),
+    Kind("sqlite3", django_connection),
 ]
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.opened.__name__)
+anywhere = pytest.mark.parametrize("kind", KINDS[:-1], ids=lambda kind: kind.opened.__name__)
+"""Django's can not be used in async code."""
 plain = pytest.mark.parametrize("kind", [KINDS[0], KINDS[5]], ids=["sqlite3", "apsw"])
 of_python = pytest.mark.parametrize("kind", [KINDS[0]], ids=["sqlite3"])
 
 
 def run(connection: Any, sql: str) -> Any:
     """A statement of the caller's own."""
+    if hasattr(connection, "vendor"):
+        return connection.cursor().execute(sql)
     core = type(connection).__module__.startswith("sqlalchemy")
     return connection.execute(sqlalchemy.text(sql) if core else sql)
 

@@ -24,6 +24,7 @@ from tests.store.outsiders import HOUR, queued
 from tests.store.sqlite.busy_day import desk_at
 from tests.store.sqlite.within.connections import (
     Kind,
+    anywhere,
     assert_balanced,
     effects,
     kinds,
@@ -56,6 +57,8 @@ def test_a_job_is_never_there_when_it_does_not(kind: Kind, app: Stoker, path: Pa
         task.within(connection).options(key="k").enqueue(7)
         if kind.library == "apsw":
             connection.execute("ROLLBACK; BEGIN")
+        elif hasattr(connection, "set_rollback"):
+            connection.set_rollback(True)
         else:
             connection.rollback()
     assert queued(app.desk) == 0
@@ -64,7 +67,7 @@ def test_a_job_is_never_there_when_it_does_not(kind: Kind, app: Stoker, path: Pa
     assert_balanced(app.desk.store)
 
 
-@kinds
+@anywhere
 def test_many_calls_come_into_being_together(kind: Kind, app: Stoker, path: Path) -> None:
     task = app.task(name="work")(lambda order: order)
     with kind.opened(path) as connection:
@@ -74,7 +77,7 @@ def test_many_calls_come_into_being_together(kind: Kind, app: Stoker, path: Path
     assert_balanced(app.desk.store)
 
 
-@kinds
+@anywhere
 def test_calls_keep_to_the_transaction_of_their_task(kind: Kind, app: Stoker, path: Path) -> None:
     task = app.task(name="work")(lambda order: order)
     with kind.opened(path) as connection:
