@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tests.engines import SECOND
 from tests.servers import valkey
 from tests.servers.valkey import Server
 from tests.store.conformance.acts import BROKEN, put, take
+from tests.store.sqlite.process import Process
 
 PAGE = (ROOT / "docs" / "storage-redis.md").read_text(encoding="utf-8")
 PERMISSIONS = re.search(r"ACL SETUSER worker on >password (.*?)```", PAGE, re.DOTALL)[1]  # type: ignore[index]
@@ -54,6 +56,25 @@ def test_a_store_is_there_once_somebody_has_moved_in(server: Server, prefix: str
     assert not is_there(url)
     open_store(url).close()
     assert is_there(url)
+
+
+def test_of_many_processes_that_come_at_once_one_moves_in(server: Server, prefix: str) -> None:
+    move_in = """
+        from stoker.store.open import open_store
+        say("ready")
+        wait_for_a_word()
+        store = open_store(sys.argv[1])
+        say(f"{store.migrated} {Desk(store).intake.enqueue(Job('q')).fresh}")
+    """
+    with ExitStack() as stack:
+        url = server.url(prefix)
+        processes = [stack.enter_context(Process(move_in, url)) for _ in range(3)]
+        assert [process.hear() for process in processes] == ["ready"] * 3
+        for process in processes:
+            process.tell("go")
+        told = sorted(process.hear() for process in processes)
+    moved_in = [f"(0, {LAYOUT}) True", *[f"({LAYOUT}, {LAYOUT}) True"] * 2]
+    assert told == moved_in
 
 
 def test_a_password_opens_a_locked_server(locked: Server) -> None:
