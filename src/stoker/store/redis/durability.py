@@ -101,7 +101,7 @@ def _refuse_without_disk(options: Options, facts: ServerFacts, where: str) -> No
         raise StoreUnfit(f"{asked}, but {where} writes no log; set appendonly yes")
     if facts.version < _FIRST_WITH_WAITAOF and needs_waitaof(options.ack, facts):
         raise StoreUnfit(
-            f"{asked}, but {where} cannot tell when its log is on the disk; use Redis 7.2 or "
+            f"{asked}, but {where} cannot tell when its log is on the disk; use Redis 8.0 or "
             "newer, or set appendfsync always"
         )
     if facts.fsync not in (None, "always") and _confirms_early(facts) and not options.unsafe:
