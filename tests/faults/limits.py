@@ -34,9 +34,9 @@ def limits_of(lease: Lease, settings: Mapping[str, QueueSettings]) -> Iterator[L
     queue, key, task = lease.queue, lease.key, lease.task
     rules = settings.get(queue, DEFAULTS)
     yield Limit(queue, rules.units(), rules.rate)
-    if rules.within is not None:
-        outer = settings.get(rules.within, DEFAULTS)
-        yield Limit(rules.within, outer.units(), outer.rate)
+    if rules.within not in (None, queue):
+        outer = settings.get(rules.within or "", DEFAULTS)
+        yield Limit(rules.within or "", outer.units(), outer.rate)
     if key is not None:
         rate = rules.key_rates.get(key, rules.key_rate)
         yield Limit(f"key {key} of {queue}", rules.key_units(key), rate)
@@ -116,15 +116,15 @@ def hurried(evidence: Evidence) -> Iterator[str]:
     """Periods in which more started than a rate allows."""
     for limit, moves in _starts(evidence).items():
         assert limit.rate is not None
-        for moment, started in _started(limit.rate, moves):
-            if started > _amount(limit.rate):
-                yield f"{started} units of {limit.name} started until {moment}, at {limit.rate}"
+        for moment, taken in started(limit.rate, moves):
+            if taken > amount(limit.rate):
+                yield f"{taken} units of {limit.name} in a period until {moment}: {limit.rate}"
 
 
 def paces(evidence: Evidence) -> dict[str, float]:
     """The most units that ever started in a period, by what is limited."""
     return {
-        limit.name: max(started for _, started in _started(limit.rate, moves))
+        limit.name: max(taken for _, taken in started(limit.rate, moves))
         for limit, moves in _starts(evidence).items()
         if limit.rate is not None
     }
@@ -140,11 +140,12 @@ def _starts(evidence: Evidence) -> Mapping[Limit, Moves]:
     return {limit: sorted(moves) for limit, moves in starts.items()}
 
 
-def _amount(rate: Rate) -> int:
+def amount(rate: Rate) -> int:
+    """How much may start in a period, or be taken out of a full bucket."""
     return units(rate.amount if rate.burst is None else rate.burst)
 
 
-def _started(rate: Rate, starts: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def started(rate: Rate, starts: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """At each start, how much its period has seen; of a bucket, how much is taken out of it."""
     if rate.burst is None:
         totals = list(accumulate((weight for _, weight in starts), initial=0))

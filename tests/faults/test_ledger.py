@@ -332,8 +332,8 @@ def test_more_starts_in_a_period_than_a_rate_allows_are_hurried(rate: Rate, gap:
     for at, hurried in ((10 + gap - 1, True), (10 + gap, False)):
         log = [offer("b.0", "b.1"), *run(7, 10, 1), *run(8, at, 1, job=2)]
         sentences = found(evidence(jobs, log, views=views)).get("hurried", [])
-        assert [sentence.partition(" started until ")[2] for sentence in sentences] == (
-            [f"{at}, at {rate}"] if hurried else []
+        assert [sentence.partition(" until ")[2] for sentence in sentences] == (
+            [f"{at}: {rate}"] if hurried else []
         )
 
 

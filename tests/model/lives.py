@@ -32,6 +32,7 @@ from stoker.watch.recover import recover
 from stoker.watch.rouse import rouse
 from stoker.watch.sweep import sweep
 from tests.engines import SECOND, VirtualClock
+from tests.model.admitted import Admitted
 
 T = TypeVar("T")
 
@@ -124,6 +125,7 @@ class Lives:
         self.held: list[Job] = []
         self.sessions: list[int] = []
         self.seen: Counter[str] = Counter()
+        self.admitted = Admitted()
 
     def step(self) -> str:
         """One random step and the comparison after it."""
@@ -207,6 +209,7 @@ class Lives:
         if isinstance(granted, list):
             self.seen["claimed"] += len(granted)
             self.held += granted
+            self.admitted.check(granted, self.jobs(), self.stores[-1].survey())
 
     def _holding(self) -> Job | None:
         """A copy some worker has in hand: mostly of a job it still holds, at times a stale one."""

@@ -53,7 +53,7 @@ def test_a_seeded_walk_agrees_with_the_reference_and_does_enough_to_prove_it(eng
     assert not lacking, f"of {seen['steps']} steps too few were of interest: {lacking}"
 
 
-@pytest.mark.parametrize("kind", ["keyed", "even", "crowded", "tenants", "flocks"])
+@pytest.mark.parametrize("kind", ["keyed", "even", "crowded", "tenants", "flocks", "limited"])
 @pytest.mark.parametrize("engine", sorted(ENGINES_AND_LIBRARIES.keys() - {"memory"}))
 def test_a_seeded_walk_of_a_kind_agrees_with_the_reference(engine: str, kind: str) -> None:
     seen: Counter[str] = Counter()

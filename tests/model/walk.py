@@ -18,6 +18,7 @@ from tests.engines import ENGINES_AND_LIBRARIES, VirtualClock
 from tests.model import postgres_books, redis_books, sqlite_books
 from tests.model.flocks import FlockLives
 from tests.model.keyed import CrowdedLives, EvenLives, KeyedLives
+from tests.model.limited import LimitedLives
 from tests.model.lives import Lives, SeededChooser
 from tests.model.tenants import TenantLives
 
@@ -28,6 +29,7 @@ LIVES: dict[str, type[Lives]] = {
     "crowded": CrowdedLives,
     "tenants": TenantLives,
     "flocks": FlockLives,
+    "limited": LimitedLives,
 }
 _RECOUNT_EVERY = 25
 
