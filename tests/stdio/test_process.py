@@ -15,7 +15,9 @@ from random import Random
 
 import pytest
 
+from stoker.desk import Desk
 from stoker.kernel.job import State
+from stoker.kernel.queue import QueueSettings
 from stoker.store import Filter
 from stoker.store.open import open_store
 from tests.stdio.bus import Fields, worker_id
@@ -220,6 +222,24 @@ def test_jobs_for_one_process_wake_the_other_that_knows_an_idle_worker(start: St
     right.say(says(ANN, "job_finished", uuid="one"), added("two"), says(BOB, "worker_idle"))
     assert right.hear()["payload"]["uuid"] == "two"
     assert left.end() == right.end() == 0
+
+
+def test_room_in_a_queue_around_two_others_is_heard_of_at_once(
+    start: Start, tmp_path: Path
+) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/jobs.db")
+    control = Desk(store).control
+    control.configure("outer", QueueSettings(capacity=1))
+    for name in "qp":
+        control.configure(name, QueueSettings(within="outer"))
+    store.close()
+    process = start("--tick-interval", "600000")
+    process.say(says(ANN, "worker_idle"), added("one"))
+    assert process.hear()["payload"]["uuid"] == "one"
+    process.say(says(BOB, "worker_idle", queue_name="p"), added("two", queue_name="p"))
+    process.say(says(ANN, "job_finished", uuid="one"))
+    assert process.hear()["payload"]["uuid"] == "two"
+    assert process.end() == 0
 
 
 def test_a_lease_that_ends_is_noticed_without_any_tick_from_outside(start: Start) -> None:
