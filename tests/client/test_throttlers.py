@@ -58,6 +58,33 @@ def test_it_sees_the_candidates_in_order_what_runs_the_queue_the_time_and_its_st
     assert recall(app.desk.store, "api")[0].state == {"asked": 2}
 
 
+def test_who_runs_and_who_waits_for_an_answer_are_told_but_not_who_waits_for_children(
+    app: Stoker, stoker: Harness
+) -> None:
+    running: list[set[tuple[int, State]]] = []
+
+    @app.throttler("api")
+    def look(throttle: Throttle) -> None:
+        running.append({(job.id, job.state) for job in throttle.running})
+        throttle.admit(throttle.candidates[0])
+
+    @app.task(name="ask", queue="api")
+    def ask(context: Context) -> None:
+        context.wait_for_reply("answer")
+
+    @app.task(name="parent", queue="api")
+    def parent(context: Context) -> None:
+        context.spawn([app["fetch"].options(queue="elsewhere", delay="1d").call("east")])
+
+    asking, parenting = app["ask"].enqueue(), app["parent"].enqueue()
+    stoker.drain()
+    assert states([asking, parenting]) == ["WAITING", "WAITING"]
+    (third, _) = enqueue(app, ["east", "west"])
+    start(app, 1)
+    start(app, 1)
+    assert running[-1] == {(asking.id, State.WAITING), (third.id, State.RUNNING)}
+
+
 def test_a_job_that_is_refused_ends_with_the_reason_and_its_parent_hears_of_it(
     app: Stoker, stoker: Harness
 ) -> None:

@@ -50,7 +50,7 @@ class Line:
     def page(self, size: int) -> Page:
         """The next ones to be asked about."""
         behind = self._memory.behind
-        line = merge(self._there(behind), self._aside(behind), key=self._own_order)
+        line = merge(self._there(behind, size + 1), self._aside(behind), key=self._own_order)
         jobs = list(islice((job for job in line if self._may_start(job)), size + 1))
         more = len(jobs) > size
         jobs = jobs[:size]
@@ -74,15 +74,15 @@ class Line:
         ]
         return [*found.values(), *self._found(back)]
 
-    def _there(self, behind: Order | None) -> Iterator[Job]:
-        for job in self._stored(behind):
+    def _there(self, behind: Order | None, at_once: int) -> Iterator[Job]:
+        for job in self._stored(behind, at_once):
             if self._memory.own_due_at(job) == job.due_at:
                 yield job
 
-    def _stored(self, behind: Order | None) -> Iterator[Job]:
-        while page := self._store.find(InLine(self._queue, behind, _PAGE)):
+    def _stored(self, behind: Order | None, at_once: int = _PAGE) -> Iterator[Job]:
+        while page := self._store.find(InLine(self._queue, behind, at_once)):
             yield from page
-            if len(page) < _PAGE:
+            if len(page) < at_once:
                 return
             behind = place(page[-1])
 

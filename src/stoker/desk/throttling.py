@@ -28,7 +28,7 @@ from stoker.desk.throttle_memory import UNREADABLE, Aside, Memory, recall, remem
 from stoker.errors import BadInput, IllegalMove, NotFound, StokerError
 from stoker.kernel import rules
 from stoker.kernel.change import Change, Write
-from stoker.kernel.job import QUEUED, REPLY_PREFIX, RUNNING, WAITING, Job
+from stoker.kernel.job import QUEUED, REPLY_PREFIX, RUNNING, WAITING, Job, State
 from stoker.kernel.retry import failure_of
 from stoker.kernel.window import is_open
 from stoker.store import Claim, Filter
@@ -134,7 +134,7 @@ class Throttling:
         throttle = Throttle(
             queue,
             [_REPLACE(job, due_at=memory.own_due_at(job)) for job in page.jobs],
-            list(self._running(queue)),
+            self._running(queue),
             now=self._clerk.store.now(),
             room=room,
             state=_as_kept(memory.state),
@@ -154,12 +154,21 @@ class Throttling:
             return Asked(pause=_AFTER_FAILURE)
         return Asked(ruling, LOOK_AGAIN)
 
-    def _running(self, queue: str) -> Iterator[Job]:
-        wanted = Filter(states=(RUNNING, WAITING), queue=queue, limit=_PAGE)
+    def _running(self, queue: str) -> list[Job]:
+        # In this order, lest one be missed that begins to wait meanwhile. Where nobody waits nobody
+        # is looked for: not every store finds those of a queue by an index.
+        jobs = {job.id: job for job in self._in_state(RUNNING, queue)}
+        if any(view.counts[WAITING] for view in self._clerk.store.survey([queue])):
+            waiting = self._in_state(WAITING, queue)
+            jobs |= {j.id: j for j in waiting if (j.waits_for or "").startswith(REPLY_PREFIX)}
+        return list(jobs.values())
+
+    def _in_state(self, state: State, queue: str) -> Iterator[Job]:
+        wanted = Filter(states=(state,), queue=queue, limit=_PAGE)
         while page := self._clerk.store.find(wanted):
-            for job in page:
-                if job.state is RUNNING or (job.waits_for or "").startswith(REPLY_PREFIX):
-                    yield job
+            yield from page
+            if len(page) < _PAGE:
+                return
             wanted = _REPLACE(wanted, after=page[-1].id)
 
     def _keep_error(self, queue: str, memory: Memory, revision: int, error: BaseException) -> None:
