@@ -102,7 +102,7 @@ def look_back(seed: int) -> tuple[dict[int, Explanation], dict[int, int]]:
     """What was told of the jobs that were queued, and when they started in three weeks."""
     dice, clock = random.Random(seed), VirtualClock()
     desk = Desk(MemoryStore(clock), dice=lambda: 0.0)
-    desk.dispatch.open_session("ann", ttl=10**18)
+    desk.dispatch.open_session("ann", ttl=10**16)
     a_life(dice, desk)
     told = {n: explain(desk.store, n) for n in desk.store.get(range(1, 30))}
     started: dict[int, int] = {}

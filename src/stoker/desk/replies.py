@@ -66,7 +66,7 @@ class Replies:
 
     def expect(self, key: str) -> None:
         """Forget what was kept with this key, and the question it may have been for."""
-        check_text("key", key)
+        check_name("key", key)
         there = self._clerk.store.notes(answers.names(key))
         if there:
             self._clerk.transact([Change(notes=tuple(NoteWrite(name, None) for name in there))])
