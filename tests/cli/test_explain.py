@@ -96,6 +96,47 @@ def test_a_job_that_was_put_off_says_why(desk: Desk, store: Store, worker: int) 
     assert only(store, job_id) == expected
 
 
+def test_a_retry_is_told_as_such_while_the_window_is_closed_and_a_schedule_too(
+    desk: Desk, store: Store, clock: VirtualClock
+) -> None:
+    worker = desk.dispatch.open_session("ann", SERVING, ttl=10 * 3600 * SECOND)
+    night = parse_windows("01:00-02:00")
+    opens = int(datetime(2023, 11, 15, 1, tzinfo=UTC).timestamp()) * SECOND
+    job_id = enqueue(desk, Job("mail", policy=Policy(retry=fixed("2h"), windows=night)))
+    clock.now = opens
+    (job,) = desk.dispatch.claim(["mail"], session=worker)
+    clock.pass_(3600)
+    desk.report.fail(job, failure_of(OSError("the wire is cut")))
+    again = opens + 24 * 3600 * SECOND
+    failed = "try 1 failed and it is to be tried again: the wire is cut"
+    closed = Blocker(Reason.WINDOW_CLOSED, "its time window is closed", again)
+    assert told(store, job_id).blockers == (Blocker(Reason.RETRY, failed, again), closed)
+    job_id = enqueue(desk, Job("mail", policy=Policy(repeat="every 1h", windows=night)))
+    repeats = Blocker(Reason.REPEATS, "it repeats (every 1h) and its next run is to come", again)
+    assert told(store, job_id).blockers == (repeats, closed)
+
+
+@pytest.mark.parametrize("policy", [Policy(retry=fixed("10s")), Policy(repeat="every 10m")])
+def test_who_put_a_job_off_is_told_whatever_happened_before(
+    desk: Desk, store: Store, worker: int, clock: VirtualClock, policy: Policy
+) -> None:
+    job_id = enqueue(desk, Job("mail", "send", policy=policy))
+    if policy.repeat is None:
+        (job,) = desk.dispatch.claim(["mail"], session=worker)
+        desk.report.fail(job, failure_of(OSError("the wire is cut")))
+    clock.now = told(store, job_id).job.due_at
+    (job,) = desk.dispatch.claim(["mail"], session=worker)
+    later = clock.now + 60 * SECOND
+    error = "no task called 'send' is known to the worker that took it"
+    desk.report.many([(job, Released(later, error=error))])
+    assert only(store, job_id) == Blocker(Reason.NOT_DUE, f"it was put off: {error}", later)
+    clock.now = later
+    desk.control.edit(job_id, {"name": "mail"})
+    (job,) = desk.dispatch.claim(["mail"], session=worker)
+    desk.report.fail(job, failure_of(OSError("gone")))
+    assert only(store, job_id).reason in (Reason.RETRY, Reason.REPEATS)
+
+
 def test_a_schedule_waits_for_its_next_run(desk: Desk, store: Store, worker: int) -> None:
     blocker = only(store, enqueue(desk, Job("mail", policy=Policy(repeat="every 1h"))))
     assert blocker.reason is Reason.REPEATS

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from stoker.desk.blocker import Blocker, Reason
+from stoker.desk.known_tasks import unknown_here
 from stoker.desk.meters import MOST_NAMED, stops
 from stoker.desk.scene import Scene, look
 from stoker.desk.workers import MOST_COUNTED, WorkerView
@@ -24,7 +25,7 @@ from stoker.kernel.job import (
     State,
 )
 from stoker.kernel.policy import OnLost
-from stoker.kernel.rules import fitted
+from stoker.kernel.rules import THROTTLED, fitted
 from stoker.kernel.window import next_open
 from stoker.store import QueueView, Store
 
@@ -79,9 +80,7 @@ def blockers(job: Job, scene: Scene) -> list[Blocker]:
 
 
 def _queued(job: Job, scene: Scene) -> list[Blocker]:
-    timing = _timing(job, scene)
-    found = [] if timing is None else [timing]
-    found += [*_hours(job, scene), *_pauses(job, scene)]
+    found = [*_timing(job, scene), *_hours(job, scene), *_pauses(job, scene)]
     for meter in scene.meters:
         found += stops(job, meter, scene.now)
     found += _meanwhile(job, scene, found)
@@ -93,21 +92,34 @@ def _queued(job: Job, scene: Scene) -> list[Blocker]:
     return [*found, *(blocker for blocker in last if blocker is not None)]
 
 
-def _timing(job: Job, scene: Scene) -> Blocker | None:
+def _timing(job: Job, scene: Scene) -> Iterator[Blocker]:
     now = scene.now
     opens = fitted(job.policy, now)
-    if opens > now and job.due_at <= opens:
-        return Blocker(Reason.WINDOW_CLOSED, "its time window is closed", opens)
-    if job.due_at <= now:
-        return None
+    closed = opens > now and job.due_at <= opens
+    if job.due_at > now:
+        why = _not_due(job)
+        if not closed or why != _PLAINLY:
+            yield Blocker(*why, job.due_at)
+    if closed:
+        yield Blocker(Reason.WINDOW_CLOSED, "its time window is closed", opens)
+
+
+_PLAINLY = (Reason.NOT_DUE, "it is not due yet")
+
+
+def _not_due(job: Job) -> tuple[Reason, str]:
+    """Why it is due in time to come only."""
+    next_run = job.policy.repeat is not None and job.attempt == 0
+    at_its_time = next_run and job.due_at == fitted(job.policy, job.scheduled_at)
+    error = job.error or ""
+    if not at_its_time and (error.startswith(THROTTLED) or error == unknown_here(job.name)):
+        return Reason.NOT_DUE, f"it was put off: {_first_line(error)}"
     if job.attempt > 0:
-        text = f"try {job.attempt} failed and it is to be tried again: {_first_line(job.error)}"
-        return Blocker(Reason.RETRY, text, job.due_at)
-    if job.policy.repeat is not None:
-        text = f"it repeats ({job.policy.repeat}) and its next run is to come"
-        return Blocker(Reason.REPEATS, text, job.due_at)
-    put_off = f"it was put off: {_first_line(job.error)}" if job.error else "it is not due yet"
-    return Blocker(Reason.NOT_DUE, put_off, job.due_at)
+        text = f"try {job.attempt} failed and it is to be tried again: {_first_line(error)}"
+        return Reason.RETRY, text
+    if next_run:
+        return Reason.REPEATS, f"it repeats ({job.policy.repeat}) and its next run is to come"
+    return (Reason.NOT_DUE, f"it was put off: {_first_line(error)}") if error else _PLAINLY
 
 
 def _hours(job: Job, scene: Scene) -> Iterator[Blocker]:

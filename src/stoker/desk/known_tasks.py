@@ -25,6 +25,11 @@ Known = Mapping[str, frozenset[str]]
 """The names of tasks, by the mark of the list."""
 
 
+def unknown_here(name: str) -> str:
+    """What becomes of a job's error if the worker that took it does not know its task."""
+    return f"no task called {name!r} is known to the worker that took it"
+
+
 def tell(clerk: Clerk, names: Iterable[str]) -> str | None:
     """Let everybody know the names of the tasks that a worker knows: the mark of the list, None if
     it is too long."""

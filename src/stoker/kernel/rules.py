@@ -40,6 +40,10 @@ from stoker.kernel.zones import check_moment
 _REPLACE = msgspec.structs.replace
 
 
+THROTTLED = "throttled: "
+"""So begins what a job's error says of a throttler's word."""
+
+
 def start(
     job: Job, *, now: int, token: int, session: int | None = None, visibility: int | None = None
 ) -> Job:
@@ -207,7 +211,7 @@ def refuse(job: Job, *, now: int, reason: str, settings: QueueSettings = DEFAULT
     return fail(
         job,
         now=now,
-        failure=Failure(("stoker.Throttled",), f"throttled: {reason}"),
+        failure=Failure(("stoker.Throttled",), f"{THROTTLED}{reason}"),
         verdict=GiveUp(),
         settings=settings,
         event="refuse",
@@ -219,7 +223,7 @@ def put_off(job: Job, *, until: int, reason: str = "") -> Change:
     lifecycle.check("start", job, RUNNING)  # else there is nothing to put off any more
     facts: dict[str, Any] = {"due_at": fitted(job.policy, until)}
     if reason:
-        facts["error"] = f"throttled: {reason}"
+        facts["error"] = f"{THROTTLED}{reason}"
     return Change(writes=(Write(job, facts),))
 
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import msgspec
 
 from stoker.desk import Desk
+from stoker.desk.known_tasks import unknown_here
 from stoker.errors import BadInput, Contended, LeaseLost, SessionLost, StokerError
 from stoker.kernel.glob import glob_matches
 from stoker.kernel.job import Job, State
@@ -394,7 +395,7 @@ class Ferry:
             return self.accepting
 
     def _put_off(self, job: Job) -> None:
-        error = f"no task called {job.name!r} is known to the worker that took it"
+        error = unknown_here(job.name)
         logger.warning("job %d is put off for a minute: %s", job.id, error)
         self._outbox.append((job, Released(self._desk.store.now() + PUT_OFF, error=error)))
 
