@@ -149,7 +149,7 @@ def test_a_rate_holds_over_http_and_is_explained(api: Api) -> None:
         {"turns": {"gold": 0}},
         {"turns": {"": 1}},
         {"keys": {"": 1}},
-        {"task_rates": {"": "1/s"}},
+        {"key_rates": {"": "1/s"}},
         {"within": ""},
         {"windows": ""},
         {"rate": ""},

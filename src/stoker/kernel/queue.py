@@ -14,7 +14,7 @@ import msgspec
 from stoker.errors import BadInput
 from stoker.kernel.amount import units
 from stoker.kernel.duration import is_time
-from stoker.kernel.facts import check_name
+from stoker.kernel.facts import check_name, check_text
 from stoker.kernel.hours import Maintenance, next_opening
 from stoker.kernel.job import WHOLE_WEIGHT
 from stoker.kernel.rate import Rate
@@ -97,9 +97,11 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
             raise BadInput("a queue by time needs no ageing: nobody is passed there")
 
     def _check_names(self) -> None:
-        for name in ("keys", "tasks", "shares", "turns", "key_rates", "task_rates"):
+        for name in ("keys", "shares", "turns", "key_rates"):
             for key in getattr(self, name):
                 check_name(f"a name in {name}", key)
+        for task in (*self.tasks, *self.task_rates):  # many a job is of no task: its name is empty
+            check_text("a name in tasks or task_rates", task)
         if self.within is not None:
             check_name("within", self.within)
 

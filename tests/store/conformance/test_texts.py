@@ -19,7 +19,6 @@ USES: dict[str, Callable[[Desk, str], object]] = {
     "a reply": lambda desk, name: desk.control.reply(name, b"1"),
     "a queue": lambda desk, name: desk.control.configure(name, QueueSettings(capacity=1)),
     "a key's limit": lambda desk, name: desk.control.adjust("mail", keys={name: 1}),
-    "a task's limit": lambda desk, name: desk.control.adjust("mail", tasks={name: 1}),
     "a key's rate": lambda desk, name: desk.control.adjust("mail", key_rates={name: Rate(1, 1000)}),
     "a key's turns": lambda desk, name: desk.control.adjust("mail", turns={name: 2}),
     "an outer queue": lambda desk, name: desk.control.adjust("mail", within=name),
@@ -31,6 +30,19 @@ USES: dict[str, Callable[[Desk, str], object]] = {
     "a claim": lambda desk, name: desk.dispatch.claim([name]),
     "a search": lambda desk, name: desk.store.find(Filter(key=name)),
 }
+
+
+def test_half_a_character_in_the_name_of_a_task_is_refused(desk: Desk) -> None:
+    for limits in ({"tasks": {HALF: 1}}, {"task_rates": {HALF: Rate(1, 1000)}}):
+        with pytest.raises(BadInput, match="holds half a character"):
+            desk.control.adjust("mail", **limits)
+
+
+def test_jobs_without_a_name_can_be_limited(desk: Desk) -> None:
+    desk.control.adjust("mail", tasks={"": 1})
+    for name in ("", "", "letter"):
+        desk.intake.enqueue(Job("mail", name))
+    assert [job.name for job in desk.dispatch.claim(["mail"], 9)] == ["", "letter"]
 
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
