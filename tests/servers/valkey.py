@@ -38,8 +38,11 @@ DURABLE = {"appendonly": "yes", "appendfsync": "always"}
 BY_BYTES = {"LC_ALL": "C"}
 """What makes a server compare text byte by byte, wherever the tests are run."""
 
-# Goes away when the pipe to the test run does, and takes the server along.
-_KEEPER = '"$@" & server=$!; echo $server; read -r _; kill $server 2>/dev/null; wait $server'
+# Goes away when the pipe to the test run does, and takes the server along, even a halted one.
+_KEEPER = """
+"$@" & server=$!; echo $server; read -r _
+kill $server 2>/dev/null; kill -CONT $server 2>/dev/null; wait $server
+"""
 
 
 @cache
