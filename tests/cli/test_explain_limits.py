@@ -322,6 +322,15 @@ def test_in_a_fair_queue_a_job_waits_for_the_turns_of_others(desk: Desk, store: 
     )
 
 
+def test_a_rate_is_used_up_by_turns_where_keys_take_turns(desk: Desk, store: Store) -> None:
+    limit(desk, fair=True, rate=TWO)
+    flood = [put(desk, key="ann") for _ in range(5)]
+    mine = put(desk, key="bob")
+    assert list(told(store, mine)) == [Reason.TURNS]
+    assert explain(store, mine).starts_at == START
+    assert explain(store, flood[1]).runs_at == NEXT_MINUTE
+
+
 def test_ageing_decides_who_goes_before_whom(desk: Desk, store: Store) -> None:
     old = put(desk, rank=1, due_at=START - 30 * MINUTE)
     job_id = put(desk)

@@ -16,17 +16,20 @@ from stoker.kernel.job import Job
 from stoker.kernel.queue import DEFAULTS, QueueSettings
 from stoker.kernel.rules import fitted
 from stoker.store import QueueView, Store
-from stoker.store.choosing import ordering
 from stoker.store.turnstiles import Turnstiles
 
 _PLENTY = 1e9
-_MOST_PAINS = 300_000
+_MOST_PAINS = 600_000
 """So many questions to turnstiles are enough; whoever starts after that starts some day."""
-_A_MOVE = 50
+_A_MOVE = 100
 """To reckon when a window opens again takes as long as so many questions."""
 _YEAR = 366 * 86_400_000_000
 """Nobody looks further ahead than that after the job is due: its windows and those of its queue
 may exclude one another."""
+
+
+InOrder = Callable[[Sequence[Job]], list[Job]]
+"""Jobs as they may start, if all are due."""
 
 
 class Start(NamedTuple):
@@ -86,11 +89,12 @@ def forecast(
     outer: QueueView | None,
     flows: Flows,
     now: int,
+    in_order: InOrder,
 ) -> Forecast:
     """Let time pass until the job starts. `others` are queued in the same queue, due or not."""
     settings = {view.name: _timed(view.settings) for view in (queue, outer) if view is not None}
     opens_at = _hours(queue, outer)
-    course = _Course(job.id, sorted((job, *others), key=ordering(queue.settings)))
+    course = _Course(job.id, in_order((job, *others)))
     at, end = opens_at(now), max(now, job.due_at) + _YEAR
     while at is not None and at < end and course.pains < _MOST_PAINS:
         turnstiles = Turnstiles(lambda name: settings.get(name, DEFAULTS), flows, at)
@@ -98,7 +102,7 @@ def forecast(
             return Forecast(at, course.started)
         flows.remember(turnstiles)
         if course.moved:
-            course.line.sort(key=ordering(queue.settings))
+            course.line = in_order(course.line)
         openings = [gate.opens_at for gate in turnstiles]
         later = min((each for each in [*openings, course.next_due(at)] if each), default=None)
         at = None if later is None else opens_at(later)

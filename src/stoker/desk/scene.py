@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import itemgetter
 
 import msgspec
@@ -110,7 +111,8 @@ def _rated(job: Job, place: Around) -> bool:
 
 def _forecast(store: Store, job: Job, others: Sequence[Job], place: Around, now: int) -> Forecast:
     flows = flows_of(store, place.queue, place.outer, [job, *others])
-    return forecast(job, others, place.queue, place.outer, flows, now)
+    in_order = partial(_lined_up, settings=place.queue.settings)
+    return forecast(job, others, place.queue, place.outer, flows, now, in_order)
 
 
 def _lined_up(jobs: Sequence[Job], settings: QueueSettings) -> list[Job]:
