@@ -38,7 +38,7 @@ format: setup ## set up, then put code into shape
 bench: setup ## set up, then measure
 	$(IN_VENV) -m bench
 
-torture: setup ## set up, then kill and stop processes for SECONDS (300)
+torture: setup ## set up, then kill and stop processes and cut connections for SECONDS (300)
 	STOKER_TORTURE_SECONDS=$(or $(SECONDS),300) STOKER_TORTURE_SEED=$(or $(SEED),1) $(IN_VENV) -m pytest -q -s tests/faults/test_kill.py tests/faults/test_cuts.py
 
 pictures: setup ## set up, then redraw the pictures in the docs

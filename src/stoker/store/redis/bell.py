@@ -30,6 +30,8 @@ from stoker.store.rings import errand_ring
 
 _NAMES = msgspec.msgpack.Decoder(list[str])
 _AGAIN_AFTER = 1.0
+_QUIET_SECONDS = 30.0
+"""After so long a server is asked for a sign of life: else nobody would hear that none comes."""
 
 OnRing = Callable[[int], None]
 """Told the number of the partition that rang."""
@@ -58,6 +60,18 @@ class _Ear:
         while self._missing:
             self._take(*line.read())
         line.listen()
+        self._heard_at = time.monotonic()
+        self._asked_at: float | None = None
+
+    def is_dead(self, patience: float) -> bool:
+        """Did the server give no sign of life in this time, though it was asked for one?"""
+        now = time.monotonic()
+        if self._asked_at is not None:
+            return now > self._asked_at + patience
+        if now > self._heard_at + _QUIET_SECONDS:
+            self._line.send(packed("PING"))
+            self._asked_at = now
+        return False
 
     def fileno(self) -> int:
         return self._line.fileno()
@@ -65,12 +79,13 @@ class _Ear:
     def heard(self) -> tuple[set[str], list[Job]]:
         """What came since the last time, and the jobs that came along."""
         for said in self._line.heard():
+            self._heard_at, self._asked_at = time.monotonic(), None
             self._take(*said)
         heard, self._heard = self._heard, set()
         brought, self._brought = self._brought, []
         return heard, brought
 
-    def _take(self, kind: bytes, channel: bytes, said: Any) -> None:
+    def _take(self, kind: bytes, channel: bytes, said: Any = None) -> None:
         if kind == b"smessage":
             if channel == self._errands:
                 self._take_errand(said)
@@ -80,7 +95,7 @@ class _Ear:
                 self._on_ring(self._numbers[channel])
         elif kind == b"ssubscribe":
             self._missing -= 1
-        else:
+        elif kind != b"pong":
             raise trouble.ConnectionError("the slot of the channel has moved")
 
     def _take_errand(self, said: bytes) -> None:
@@ -120,6 +135,7 @@ class RedisListener:
         self._brought = []
         if not self._deaf and self._changes != self._wire.topology.changes:
             self._go_elsewhere()
+        self._leave_the_dead()
         if self._deaf:
             if self._listen():
                 return self._missed()
@@ -132,6 +148,16 @@ class RedisListener:
             elif source == self._nudge.fileno():
                 self._nudge.take_back()
         return heard
+
+    def _leave_the_dead(self) -> None:
+        try:
+            patience = self._wire.options.patience
+            if not any(ear.is_dead(patience) for ear in self._ears.values()):
+                return
+        except trouble.RedisError:
+            pass
+        self._hang_up()
+        self._next_try = 0.0
 
     def _heard_by(self, ear: _Ear) -> set[str]:
         try:
