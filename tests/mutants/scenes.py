@@ -223,6 +223,27 @@ def turns_of_a_key_with_jobs_of_two_ranks(desk: Desk, clock: VirtualClock) -> li
     return [take(desk, 1), take(desk, 1)]
 
 
+def two_at_once_of_which_one_key_has_two_ranks(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(fair=True))
+    for key, rank in (("a", -1), ("a", 0), ("b", 0)):
+        put(desk, 1, key=key, rank=rank)
+    return [take(desk, 2), take(desk, 1)]
+
+
+def one_who_leaves_from_behind_a_heavy_job(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(key_capacity=2))
+    put(desk, 1, key="k")
+    given = [take(desk)]
+    put(desk, 1, key="k", rank=-1, weight=2 * WHOLE_WEIGHT)
+    put(desk, 2, key="k")
+    given.append(take(desk))
+    leaves = min(job.id for job in desk.store.find(Filter(states=(State.QUEUED,))) if job.rank == 0)
+    desk.control.cancel(leaves)
+    given.append(take(desk))
+    finish_all(desk)
+    return [*given, take(desk)]
+
+
 def thirteen_turns_of_twelve_keys(desk: Desk) -> list[int]:
     desk.control.configure("q", QueueSettings(fair=True))
     for key in "abcdefghijkl":
@@ -388,6 +409,8 @@ SCENES: tuple[Scene, ...] = (
     keys_that_take_all_their_turns,
     one_who_comes_back_after_its_turn,
     turns_of_a_key_with_jobs_of_two_ranks,
+    two_at_once_of_which_one_key_has_two_ranks,
+    one_who_leaves_from_behind_a_heavy_job,
     turns_before_somebody_came_with_another_rank,
     turns_before_the_order_was_another,
     one_who_gets_another_rank_after_its_turn,

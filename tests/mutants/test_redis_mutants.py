@@ -383,10 +383,6 @@ def test_lives_of_crowds_kill_the_mutant_in_which(name: str) -> None:
     assert_killed(IN_CROWDS[name], lambda: walk_far(name, walk_from))
 
 
-def test_the_scenes_come_out_alike_where_nothing_is_broken() -> None:
-    play_all()
-
-
 @pytest.mark.parametrize("name", IN_SCENES)
 def test_a_scene_kills_the_mutant_in_which(name: str) -> None:
     assert_killed(IN_SCENES[name], play_all)

@@ -54,8 +54,9 @@ class Lanes:
         if lane is not None:
             book.laned += joined
             self._lost[book.id, lane, order_columns(job.rank, book.settings)[0]] = book
-            if joined > 0:
-                self.open(book, lane)  # it may come before one that did not fit
+            # It may come before one that did not fit, or have been that one. And where one head is
+            # looked up the lane is open: others of it, in buckets before, must be so as well.
+            self.open(book, lane)
 
     def arrived(self, book: QueueBook, lane: str, bucket: int, place: tuple[int, int, int]) -> None:
         """A new job stands in a lane: at due time, second and id."""

@@ -280,7 +280,8 @@ BEGIN
 END $$;
 
 -- Who of a queue's lanes is next. It is unclear if somebody has another weight than one, a lane is
--- open that has no room, or more of a lane would have to be seen.
+-- open that has no room, or more of a lane would have to be seen; or of another lane, where some key
+-- has several and may fall back behind it with its first turn.
 CREATE OR REPLACE FUNCTION stoker.seats_in_lanes(known stoker.queue, now bigint, most bigint)
 RETURNS stoker.seats
 LANGUAGE plpgsql STABLE SET enable_hashjoin = on AS $$
@@ -345,7 +346,8 @@ BEGIN
         FROM served WHERE many > 0 AND used + 1000 * many >= known.key_units
     ), doubt AS (
         SELECT bool_or(is_odd OR places < 1 OR many = seen AND seen = least(few, places + 1))
-            OR count(*) = most AND sum(many) < most
+            OR count(*) = most AND (sum(many) < most
+                OR known.fair AND count(DISTINCT party) < most)
         FROM served
     )
     SELECT * INTO seats FROM doubt, (SELECT ids, revisions, picked FROM chosen) AS jobs, moved, turned,
