@@ -11,20 +11,16 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _KILLERS = {
-    "postgres: a bucket waits for a clock that was put back": 27,
     "postgres: a claim leaves out look_again": 22,
-    "postgres: a head that gave way knows who followed the old one": 27,
-    "postgres: a late worker has a job forgotten": 27,
+    "postgres: a head that gave way knows who followed the old one": 81,
     "postgres: a run begins behind the foremost": 4,
     "postgres: a run is gone when one has left": 4,
-    "postgres: a unit of a job that is forgotten is not released": 27,
+    "postgres: a unit of a job that is forgotten is not released": 5,
     "postgres: jobs are not placed anew when the order turns": 5,
-    "postgres: lost tries are not told when a job begins": 27,
     "postgres: nobody hears of dead sessions": 5,
     "postgres: paused queues are served": 10,
     "postgres: single jobs come before all who came together": 4,
     "postgres: turning the order forgets the lanes": 5,
-    "postgres: what was said of a bucket that had not enough stands for ever": 27,
     "postgres: who came together has no place when the order turns": 9,
     "postgres: who came together is overlooked": 4,
     "postgres: who came together is overlooked by a walk": 24,

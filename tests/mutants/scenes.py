@@ -7,6 +7,7 @@ from typing import Any
 
 from stoker.desk import Desk
 from stoker.kernel import control
+from stoker.kernel.change import Change, NoteWrite
 from stoker.kernel.job import WHOLE_WEIGHT, Job, State
 from stoker.kernel.queue import Order, QueueSettings
 from stoker.kernel.rate import parse_rate
@@ -79,6 +80,15 @@ def a_task_that_gets_a_limit(desk: Desk, clock: VirtualClock) -> list[list[int]]
     given += [take(desk), take(desk)]
     desk.control.configure("q", QueueSettings(tasks={"other": 1}))
     return [*given, take(desk)]
+
+
+def a_note_that_somebody_else_has_written(desk: Desk, clock: VirtualClock) -> list[list[int]]:
+    changes = [Change(notes=(NoteWrite("n", said, expect=0),)) for said in (b"1", b"2")]
+    told = [[*desk.store.transact([change]).receipts] for change in changes]
+    return [
+        [receipt.ok for each in told for receipt in each],
+        [int(desk.store.notes(["n"])["n"].value)],
+    ]
 
 
 def rates_of_all_kinds(desk: Desk, clock: VirtualClock) -> list[list[int]]:
@@ -359,6 +369,16 @@ def a_bucket_that_is_emptied_bit_by_bit(desk: Desk, clock: VirtualClock) -> list
     return given
 
 
+def a_bucket_that_had_more_than_time_enough_to_fill(
+    desk: Desk, clock: VirtualClock
+) -> list[list[int]]:
+    desk.control.configure("q", QueueSettings(rate=parse_rate("1 per minute, burst 5")))
+    put(desk, 20)
+    given = [take(desk, 1)]
+    clock.pass_(3600)
+    return [*given, take(desk, 10), filled(desk)]
+
+
 def a_bucket_that_was_filled_by_a_later_clock(desk: Desk, clock: VirtualClock) -> list[list[int]]:
     desk.control.configure("q", QueueSettings(rate=parse_rate("1 per minute, burst 5")))
     put(desk, 20, due_at=clock.now - 10_000_000_000)
@@ -393,6 +413,7 @@ SCENES: tuple[Scene, ...] = (
     first_come_first_served,
     a_key_that_is_full_for_a_while,
     a_task_that_gets_a_limit,
+    a_note_that_somebody_else_has_written,
     rates_of_all_kinds,
     one_who_has_to_miss_its_turns,
     turns_that_a_full_key_misses,
@@ -424,6 +445,7 @@ SCENES: tuple[Scene, ...] = (
     one_with_a_key_in_a_queue_with_places,
     one_that_needs_none_of_the_places,
     a_bucket_that_is_emptied_bit_by_bit,
+    a_bucket_that_had_more_than_time_enough_to_fill,
     a_bucket_that_was_filled_by_a_later_clock,
     a_bucket_and_places,
     heavy_jobs_before_a_bucket,

@@ -65,9 +65,6 @@ MUTANTS = {
     "a Change with one stale copy is believed": Mutant(
         "if #stale > 0 or #stale_notes > 0 then", "if #stale_notes > 0 then"
     ),
-    "a note's guard is not looked at": Mutant(
-        "if #stale > 0 or #stale_notes > 0 then", "if #stale > 0 then"
-    ),
     "twins are not looked for": Mutant("if #twins > 0 then", "if false then"),
     "names that are given up are kept": Mutant(
         "call('HDEL', T .. ':n:'", "call('HGET', T .. ':n:'"
@@ -306,6 +303,9 @@ IN_CROWDS = {
 
 
 IN_SCENES = {
+    "a note's guard is not looked at": Mutant(
+        "if #stale > 0 or #stale_notes > 0 then", "if #stale > 0 then"
+    ),
     "keys that get a second head have no turn behind them": Mutant(
         "    write_turns_of_heads(page, page.head_size)\n", ""
     ),

@@ -157,9 +157,9 @@ def says(**what: Any) -> RetryHandler:
         (raising, "given up, for the retry handler raised LookupError: no opinion"),
         (lambda job, failure: "soon", "the retry handler returned 'soon', which is no verdict"),
         (lambda job, failure: -1, "the retry handler returned a bad delay"),
-        (says(at=1.5), "the retry handler said: due_at must be a whole number"),
+        (says(at=1.5), "the moment 1.5 (µs) lies outside"),
         (says(at=0, payload="text"), "said: payload must be bytes, not str"),
-        (says(at=0, rank="high"), "said: rank must be a whole number"),
+        (says(at=0, rank="high"), "raised BadInput: rank must be a whole number"),
         (lambda job, failure: GiveUp("\ud800"), "holds half a character"),
     ],
 )

@@ -108,7 +108,8 @@ def test_any_text_will_do_for_a_name(desk: Desk, fact: str, text: str) -> None:
 
 def test_a_job_may_have_no_name_and_nothing_to_tell(desk: Desk) -> None:
     job_id = put(desk, name="", meta="")
-    assert desk.store.find(Filter(name="")) == [take(desk)]
+    job = take(desk)
+    assert desk.store.find(Filter(name="")) == [job]
     assert (seen(desk, job_id).name, seen(desk, job_id).meta) == ("", "")
 
 

@@ -130,6 +130,8 @@ MAY_SCAN_AN_INDEX_OF_JOBS = {
 
 MAY_SORT = {
     "count_use": "what runs, by key, when a queue is given its first limit",
+    "in_lanes": "whom a throttler is asked about, of those in lanes, which are sorted one by one",
+    "aged_in_line": "the same in a queue whose jobs age: no index is in that order",
     "held_by": "what one dead session held, so that the oldest are recovered first",
 }
 

@@ -87,10 +87,15 @@ WHERE queue = ?1 AND state = 0 AND lane IS NOT NULL AND due_at <= ?2
 ORDER BY bucket, due_at, second, id LIMIT ?7
 
 -- name: aged_in_line
-SELECT id FROM job
-WHERE queue = ?1 AND state = 0 AND due_at <= ?2
-    AND (?5 = 0 OR ((bucket + second) * ?6 + due_at, due_at, id) > (?3 * ?6 + ?4, ?4, ?5))
-ORDER BY (bucket + second) * ?6 + due_at, due_at, id LIMIT ?7
+-- Jobs in lanes and those beside them are in indexes of their own.
+SELECT id FROM (
+    SELECT id, due_at, (bucket + second) * ?6 + due_at AS aged FROM job
+    WHERE queue = ?1 AND state = 0 AND lane IS NULL AND due_at <= ?2
+    UNION ALL
+    SELECT id, due_at, (bucket + second) * ?6 + due_at FROM job
+    WHERE queue = ?1 AND state = 0 AND lane IS NOT NULL AND due_at <= ?2)
+WHERE ?5 = 0 OR (aged, due_at, id) > (?3 * ?6 + ?4, ?4, ?5)
+ORDER BY aged, due_at, id LIMIT ?7
 
 -- name: next_due
 -- The first moment after now at which a job falls due, in any bucket of a queue or at the head of a
