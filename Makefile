@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-WORKERS ?= 3
+WORKERS ?= 4
 
 IN_VENV := $(VENV)/bin/python
 CODE := src tests tools $(wildcard bench examples)
@@ -21,7 +21,7 @@ run: setup ## set up, then run the demo
 	$(IN_VENV) -m stoker.demo
 
 test: check ## set up, then run all checks and all tests
-	$(IN_VENV) -m pytest -n $(WORKERS)
+	$(IN_VENV) -m pytest -n $(WORKERS) --dist worksteal
 
 check: setup ## set up, then run the checks that need no test run
 	$(IN_VENV) -m ruff check

@@ -259,7 +259,6 @@ MUTANTS = {
     "lanes keep the clock of a queue that is fair no more": Mutant(
         "queue_book.py", "self.clock if self.settings.fair else 0", "self.clock", lives="tenants"
     ),
-    "a note's guard is not looked at": Mutant("commit.py", "if stale or notes:", "if stale:"),
 }
 
 

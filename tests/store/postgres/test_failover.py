@@ -3,6 +3,7 @@ told where to go: the URL names both."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import psycopg
@@ -16,6 +17,7 @@ from tests.servers.postgres import Server
 from tests.servers.postgres_standby import Standby
 from tests.store.conformance.acts import put
 from tests.store.load import Load
+from tests.worker.waiting import until
 
 
 @pytest.fixture
@@ -65,6 +67,9 @@ def test_of_several_hosts_the_one_that_takes_writes_is_chosen_as_long_as_it_does
     with psycopg.connect(own_server.url(), autocommit=True) as connection:
         connection.execute("ALTER SYSTEM SET default_transaction_read_only = on")
         connection.execute("SELECT pg_reload_conf()")
+        shown = "SHOW default_transaction_read_only"
+        until(lambda: connection.execute(shown).fetchone() == ("on",))
+    time.sleep(0.2)  # all others hear it at the same moment, but may be slower to act upon it
     with pytest.raises(StoreReadOnly):
         put(Desk(store))
     put(Desk(store))
