@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from stoker.errors import BadInput, StoreUnavailable
 from stoker.kernel import family
 from stoker.kernel.flow import step_of
 from stoker.store import Filter
+from stoker.store.paging import every
 from stoker.testing import Harness
 
 OFTEN = Job("q", "often", policy=Policy(repeat="every 5m"))
@@ -282,7 +284,7 @@ def test_one_job_for_each_item_and_one_summary(
     told: Task[[str], str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(children, "_PAGE", 4)
+    monkeypatch.setattr(children, "every", partial(every, at_once=4))
     job = app.map(double, range(20), then=told.call("all"))
     assert stoker.drain() == 21
     assert job.children.summary == Summary(19, 1)

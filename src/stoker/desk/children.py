@@ -10,10 +10,9 @@ import msgspec
 from stoker.kernel.flow import Summary, summary
 from stoker.kernel.job import FINISHED, Job, State
 from stoker.store import Filter, Store
+from stoker.store.paging import every
 
 T = TypeVar("T")
-
-_PAGE = 500
 
 
 class Children:
@@ -50,10 +49,7 @@ class Children:
 
     def jobs(self, *states: State) -> Iterator[Job]:
         """All that are kept, or those in one of these states, in the order they were made."""
-        page = Filter(states=states, parent_id=self._parent.id, limit=_PAGE)
-        while jobs := self._store.find(page):
-            yield from jobs
-            page = msgspec.structs.replace(page, after=jobs[-1].id)
+        return every(self._store, Filter(states=states, parent_id=self._parent.id))
 
     @overload
     def results(self) -> Iterator[Any]: ...

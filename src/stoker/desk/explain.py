@@ -30,10 +30,8 @@ from stoker.kernel.window import next_open
 from stoker.store import QueueView, Store
 
 _RATES = (Reason.TASK_RATE, Reason.KEY_RATE, Reason.QUEUE_RATE, Reason.OUTER_RATE)
-_MOST_NAMED = 5
-"""Workers that are named in one sentence."""
-
-
+_WORKERS_NAMED = 5
+"""In one sentence."""
 _NOT_SEEN = "who asks without a session, as over HTTP or Bedrock, is seen only while it has a job"
 
 
@@ -238,8 +236,8 @@ def _task(job: Job, scene: Scene) -> Blocker | None:
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _WORKERS_NAMED
+    return ", ".join(names[:_WORKERS_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _running(job: Job, scene: Scene) -> list[Blocker]:

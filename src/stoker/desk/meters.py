@@ -16,10 +16,10 @@ from stoker.kernel.job import WHOLE_WEIGHT, Job, State, load
 from stoker.kernel.queue import DEFAULTS, QueueSettings
 from stoker.kernel.rate import Flow, Rate
 from stoker.store import Filter, QueueView, Store
+from stoker.store.paging import every
 
 MOST_NAMED = 1000
 """Holders of places, or a job's children, that are named."""
-_PAGE = 1000
 
 
 class Meter(msgspec.Struct, frozen=True):
@@ -137,7 +137,7 @@ def _of_key(
 
 def _others_wait(store: Store, job: Job) -> bool:
     """Would anybody else have what a key could borrow?"""
-    queued = _found(store, Filter(states=(State.QUEUED,), queue=job.queue))
+    queued = every(store, Filter(states=(State.QUEUED,), queue=job.queue))
     now = store.now()
     return any(each.key != job.key and each.due_at <= now for each in queued)
 
@@ -180,17 +180,8 @@ def _counted(meter: Meter, store: Store, wanted: Filter) -> Meter:
 
 def _holders(store: Store, wanted: Filter) -> Iterator[Job]:
     states = (State.RUNNING, State.WAITING)
-    found = _found(store, msgspec.structs.replace(wanted, states=states))
+    found = every(store, msgspec.structs.replace(wanted, states=states))
     return (job for job in found if load(job))
-
-
-def _found(store: Store, wanted: Filter) -> Iterator[Job]:
-    wanted = msgspec.structs.replace(wanted, limit=_PAGE)
-    while page := store.find(wanted):
-        yield from page
-        if len(page) < _PAGE:
-            return
-        wanted = msgspec.structs.replace(wanted, after=page[-1].id)
 
 
 def _weights(starts: Iterable[Start]) -> tuple[tuple[int, int], ...]:

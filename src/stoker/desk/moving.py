@@ -9,10 +9,8 @@ move that was interrupted anywhere is simply run again, or abandoned.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
-
-import msgspec
 
 from stoker.desk.clerk import Clerk
 from stoker.errors import BadInput, StokerError
@@ -21,6 +19,7 @@ from stoker.kernel.change import Change, Note, NoteWrite
 from stoker.kernel.job import Job, State
 from stoker.kernel.queue import DEFAULTS
 from stoker.store import Filter, QueueView, Store
+from stoker.store.paging import PAGE, pages
 from stoker.store.seal import SEAL, UNSEALED, Seal, sealed
 
 ORIGIN = "stoker:moving-from"
@@ -31,7 +30,6 @@ ARRIVED = "stoker:moved-from"
 """Set in the new store when the move is over: whose jobs it was filled with."""
 
 _OURS = frozenset({SEAL, ORIGIN, DESTINATION, ARRIVED})
-_PAGE = 500
 _LIVE_PASSES = 5
 _FEW = 1000
 _LOOK_SECONDS = 0.1
@@ -83,7 +81,7 @@ class Move:
                 "nothing to abandon"
             )
         if filling:
-            for page in _pages(self._target):
+            for page in pages(self._target, Filter()):
                 self._target.transact([Change(deletes=(job,)) for job in page])
         # What says that there is a move to abandon goes last.
         self._source.transact([UNSEALED | _forgetting(DESTINATION)])
@@ -146,7 +144,7 @@ class Move:
         """Make the new store like the old one as it is now; how much had to be done?"""
         changed = self._copy_settings() + self._copy_notes()
         seen, total = 0, _size(self._source)
-        for page in _pages(self._source):
+        for page in pages(self._source, Filter()):
             there = self._target.get([job.id for job in page])
             news = [job for job in page if there.get(job.id) != job]
             if news:
@@ -158,7 +156,7 @@ class Move:
 
     def _drop_vanished(self) -> int:
         dropped = 0
-        for page in _pages(self._target):
+        for page in pages(self._target, Filter()):
             here = self._source.get([job.id for job in page])
             gone = [job for job in page if job.id not in here]
             if gone:
@@ -204,7 +202,7 @@ class Move:
         self._source.transact([sealed(Seal(why, shut=True))])
 
     def _running(self) -> list[Job]:
-        return self._source.find(Filter(states=(State.RUNNING,), limit=_PAGE))
+        return self._source.find(Filter(states=(State.RUNNING,), limit=PAGE))
 
     def _revoke(self) -> None:
         while running := self._running():
@@ -229,13 +227,6 @@ class Move:
     def _noted(store: Store, key: str) -> str | None:
         note = store.notes([key]).get(key)
         return None if note is None else note.value.decode()
-
-
-def _pages(store: Store) -> Iterator[list[Job]]:
-    every = Filter(limit=_PAGE)
-    while page := store.find(every):
-        yield page
-        every = msgspec.structs.replace(every, after=page[-1].id)
 
 
 def _views(store: Store) -> dict[str, QueueView]:

@@ -23,10 +23,10 @@ from stoker.kernel.repeat import first_due, next_due, parse_repeat, preview
 from stoker.kernel.rules import fitted
 from stoker.kernel.unique import SCHEDULE_PREFIX, schedule_key
 from stoker.store import Filter
+from stoker.store.paging import every
 
 _PAUSED = "schedules-paused"
 _LIVE = (State.QUEUED, State.RUNNING, State.WAITING)
-_PAGE = 500
 _ROUNDS = 20
 _REPLACE = msgspec.structs.replace
 _REGISTER = msgspec.json.Decoder(dict[str, Job])
@@ -187,11 +187,7 @@ class Schedules:
             self._clerk.decide(run, rule)
 
     def _repeating(self) -> Iterator[Job]:
-        after = None
-        repeating = Filter(states=_LIVE, repeating=True, limit=_PAGE)
-        while page := self._clerk.store.find(_REPLACE(repeating, after=after)):
-            yield from page
-            after = page[-1].id
+        return every(self._clerk.store, Filter(states=_LIVE, repeating=True))
 
     # -- the register of paused ones -------------------------------------------------------
 

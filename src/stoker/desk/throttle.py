@@ -15,7 +15,7 @@ from stoker.errors import BadInput
 from stoker.kernel.facts import check_text
 from stoker.kernel.job import Job
 from stoker.kernel.queue import QueueSettings
-from stoker.kernel.zones import END, FIRST, moment_of
+from stoker.kernel.zones import is_moment, moment_of
 
 
 class Admitted(msgspec.Struct, frozen=True):
@@ -122,6 +122,6 @@ def _moment(until: object) -> int:
         if until.tzinfo is None:
             raise BadInput("give the time with its zone, such as datetime.now(UTC)")
         until = moment_of(until)
-    if not isinstance(until, int) or isinstance(until, bool) or not FIRST <= until < END:
+    if not is_moment(until):
         raise BadInput(f"a job is put off to a datetime or to UTC microseconds, not to {until!r}")
     return until

@@ -33,6 +33,7 @@ from stoker.kernel.retry import failure_of
 from stoker.kernel.window import is_open
 from stoker.store import Claim, Filter
 from stoker.store.choosing import Spot
+from stoker.store.paging import every
 
 logger = logging.getLogger("stoker.throttler")
 
@@ -164,12 +165,7 @@ class Throttling:
         return list(jobs.values())
 
     def _in_state(self, state: State, queue: str) -> Iterator[Job]:
-        wanted = Filter(states=(state,), queue=queue, limit=_PAGE)
-        while page := self._clerk.store.find(wanted):
-            yield from page
-            if len(page) < _PAGE:
-                return
-            wanted = _REPLACE(wanted, after=page[-1].id)
+        return every(self._clerk.store, Filter(states=(state,), queue=queue))
 
     def _keep_error(self, queue: str, memory: Memory, revision: int, error: BaseException) -> None:
         told = _storable(f"{type(error).__name__}: {failure_of(error).message}")[:_MOST_TOLD]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from datetime import UTC, datetime, timedelta
+from typing import TypeGuard
 from zoneinfo import ZoneInfo
 
 from stoker.errors import BadInput
@@ -34,7 +35,7 @@ FIRST = moment_of(datetime(2, 1, 1, tzinfo=UTC))
 END = moment_of(datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC))
 
 
-def is_moment(at: object) -> bool:
+def is_moment(at: object) -> TypeGuard[int]:
     """Is it a moment that one may reckon with?"""
     return type(at) is int and FIRST <= at < END
 

@@ -15,13 +15,13 @@ from stoker.errors import LeaseLost, NotFound, SessionLost
 from stoker.kernel.change import NOTHING, Change
 from stoker.kernel.job import QUEUED, RUNNING, Job, State, place
 from stoker.store import Beat, Filter, Session
+from stoker.store.paging import every
 from stoker.watch import run_chores
 from stoker.watch.recover import recover
 from stoker.worqr.events import EventType, news
 from stoker.worqr.forms import Names, Task, fingerprint, is_same, lease_of, task_of
 from stoker.worqr.settings import Settings
 
-_PAGE = 500
 _FOREMOST = 100
 _STEP = 5000
 
@@ -105,15 +105,7 @@ class Acts:
     def _found(
         self, state: State, *, queue: str | None = None, name: str | None = None
     ) -> Iterator[Job]:
-        page: list[Job] = []
-        while True:
-            after = page[-1].id if page else None
-            page = self._desk.store.find(
-                Filter(states=(state,), queue=queue, name=name, after=after, limit=_PAGE)
-            )
-            yield from page
-            if len(page) < _PAGE:
-                return
+        return every(self._desk.store, Filter(states=(state,), queue=queue, name=name))
 
     # -- workers ---------------------------------------------------------------------------
 

@@ -19,11 +19,10 @@ from stoker.errors import Refused
 from stoker.kernel.job import RUNNING, Job
 from stoker.kernel.outcome import Released
 from stoker.store import Claim, Filter
+from stoker.store.paging import every
 from stoker.watch.recover import recover
 
 logger = logging.getLogger("stoker.bedrock")
-
-_PAGE = 500
 
 
 class Ask(NamedTuple):
@@ -144,7 +143,4 @@ class Issue:
             self.give_back(untaken)
 
     def _running(self) -> Iterator[Job]:
-        after = None
-        while page := self._desk.store.find(Filter(states=(RUNNING,), after=after, limit=_PAGE)):
-            yield from page
-            after = page[-1].id
+        return every(self._desk.store, Filter(states=(RUNNING,)))

@@ -23,6 +23,7 @@ from stoker.doors.bedrock.protocol import Reply, Request
 from stoker.doors.bedrock.refusals import BAD_QUERY, MISSING_QUERY, NO_SEMICOLON
 from stoker.kernel.job import Job
 from stoker.store import Filter
+from stoker.store.paging import pages
 
 SHOWN = ("created", "jobID", "state", "name", "nextRun", "lastRun", "repeat", "data")
 HIDDEN = ("priority", "parentJobID", "retryAfter", "timeout", "expires", "attempt")
@@ -195,8 +196,8 @@ class _Jobs:
         return self._all
 
     def _read(self) -> Iterator[Row]:
-        left, after, bytes_left = self._limits.jobs, None, self._limits.job_bytes
-        while page := self._store.find(Filter(after=after, limit=_PAGE)):
+        left, bytes_left = self._limits.jobs, self._limits.job_bytes
+        for page in pages(self._store, Filter(), _PAGE):
             for job in filter(_is_shown, page):
                 left, bytes_left = left - 1, bytes_left - len(job.payload)
                 if left < 0 or bytes_left < 0:
@@ -204,7 +205,6 @@ class _Jobs:
                 yield _row(job)
             if time.monotonic() > self._deadline:
                 raise TooMuch("there are too many jobs; ask for one by its jobID")
-            after = page[-1].id
 
 
 def _is_shown(job: Job) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import click
@@ -15,9 +15,8 @@ from stoker.doors.cli import show
 from stoker.doors.cli.words import jobs_text
 from stoker.errors import NotFound, Refused, StokerError
 from stoker.kernel.job import ENDED, LIVE, Job, State
-from stoker.store import Filter, Store
-
-_PAGE = 500
+from stoker.store import Filter
+from stoker.store.paging import PAGE, pages_by_now
 
 
 class Verb(NamedTuple):
@@ -52,11 +51,11 @@ def by_filter(desk: Desk, verb: Verb, wanted: Filter, *, yes: bool) -> None:
     """Do it to all that fit, after asking."""
     if not wanted.states:
         wanted = msgspec.structs.replace(wanted, states=verb.usual)
-    found = desk.store.find(msgspec.structs.replace(wanted, limit=_PAGE + 1))
+    found = desk.store.find(msgspec.structs.replace(wanted, limit=PAGE + 1))
     if not found:
         show.note(f"no jobs fit; the states meant are {_states(wanted)}")
         return
-    many = jobs_text(len(found)) if len(found) <= _PAGE else f"more than {_PAGE} jobs"
+    many = jobs_text(len(found)) if len(found) <= PAGE else f"more than {PAGE} jobs"
     show.confirm(f"{verb.name} {many} ({_states(wanted)})?", yes=yes)
     done, errors = everywhere(desk, verb, wanted, lambda _: None)
     tell(verb, done, errors)
@@ -67,7 +66,7 @@ def everywhere(
 ) -> tuple[int, list[StokerError]]:
     """Do it to all that fit; how often it was done, and what stood in the way."""
     done, errors = 0, list[StokerError]()
-    for page in _pages(desk.store, wanted):
+    for page in pages_by_now(desk.store, wanted):
         results = verb.act(desk.control, [job.id for job in page])
         refused = [result for result in results if isinstance(result, StokerError)]
         # Somebody else was faster: that is as good.
@@ -82,18 +81,6 @@ def tell(verb: Verb, done: int, errors: Sequence[StokerError]) -> None:
     click.echo(f"{jobs_text(done)} {verb.past}")
     if errors:
         raise Refused(f"{jobs_text(len(errors))} could not be; the first: {errors[0]}")
-
-
-def _pages(store: Store, wanted: Filter) -> Iterator[list[Job]]:
-    """All that fit and are there by now; whatever arrives meanwhile is left alone."""
-    newest = store.find(Filter(newest_first=True, limit=1))
-    last = newest[0].id if newest else 0
-    after = wanted.after
-    while page := store.find(msgspec.structs.replace(wanted, after=after, limit=_PAGE)):
-        yield [job for job in page if job.id <= last]
-        after = page[-1].id
-        if after >= last:
-            return
 
 
 def _outcome(verb: Verb, job: Job) -> str:

@@ -27,8 +27,7 @@ from stoker.fleet.autoscale import late_seconds, measure
 from stoker.kernel.job import Job, State
 from stoker.kernel.queue import DEFAULTS
 from stoker.store import Filter, QueueView, Store
-
-_PAGE = 500
+from stoker.store.paging import pages_by_now
 
 
 class Queues(msgspec.Struct, frozen=True):
@@ -146,14 +145,10 @@ def _purge(call: Call) -> int:
     """Delete all that were there by now; whatever arrives meanwhile is left alone."""
     view, desk = _there(call), call.office.desk
     states = read_states(call.query.state) or tuple(set(State) - {State.RUNNING})
-    newest = desk.store.find(Filter(newest_first=True, limit=1))
-    last = newest[0].id if newest else 0
-    wanted = Filter(states=states, queue=view.name, limit=_PAGE)
     deleted = 0
-    while page := [job for job in desk.store.find(wanted) if job.id <= last]:
+    for page in pages_by_now(desk.store, Filter(states=states, queue=view.name)):
         results = desk.control.delete_many([job.id for job in page])
         deleted += sum(isinstance(result, Job) for result in results)
-        wanted = msgspec.structs.replace(wanted, after=page[-1].id)
     return deleted
 
 

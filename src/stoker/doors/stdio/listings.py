@@ -15,10 +15,9 @@ from stoker.doors.stdio.wire import stamp
 from stoker.doors.stdio.words import is_accepted, uuid_of
 from stoker.kernel.job import QUEUED, RUNNING, Job, State, place
 from stoker.store import Filter
+from stoker.store.paging import every
 
 Items = list[dict[str, Any]]
-
-_PAGE = 500
 
 
 class Books(NamedTuple):
@@ -110,13 +109,7 @@ def _names_by_session(books: Books) -> dict[int | None, str]:
 
 
 def _jobs(books: Books, queue: str, state: State) -> Iterator[Job]:
-    page: list[Job] = []
-    while True:
-        after = page[-1].id if page else None
-        page = books.desk.store.find(Filter(states=(state,), queue=queue, after=after, limit=_PAGE))
-        yield from page
-        if len(page) < _PAGE:
-            return
+    return every(books.desk.store, Filter(states=(state,), queue=queue))
 
 
 LISTINGS: Mapping[str, Callable[[Books, Listing], Items]] = {

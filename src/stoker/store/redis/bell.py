@@ -134,7 +134,7 @@ class RedisListener:
     def wait(self, timeout: float) -> set[str]:
         self._brought = []
         if not self._deaf and self._changes != self._wire.topology.changes:
-            self._go_elsewhere()
+            self._go_elsewhere()  # a server that is stuck does not hang up: others learnt of it
         self._leave_the_dead()
         if self._deaf:
             if self._listen():
@@ -156,8 +156,7 @@ class RedisListener:
                 return
         except trouble.RedisError:
             pass
-        self._hang_up()
-        self._next_try = 0.0
+        self._go_elsewhere()
 
     def _heard_by(self, ear: _Ear) -> set[str]:
         try:
@@ -169,7 +168,7 @@ class RedisListener:
             return set()
 
     def _go_elsewhere(self) -> None:
-        """A server that is stuck does not hang up: that it has a successor is learnt by others."""
+        """Listen anew, and at once, where everything is by now."""
         self._hang_up()
         self._next_try = 0.0
 
