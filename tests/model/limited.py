@@ -12,7 +12,8 @@ from stoker.kernel.queue import QueueSettings
 from stoker.kernel.rate import parse_rate
 from stoker.store import Store
 from tests.engines import VirtualClock
-from tests.model.lives import QUEUES, SETTINGS, Chooser, Lives
+from tests.model.ending import EndingLives
+from tests.model.lives import QUEUES, SETTINGS, Chooser
 
 OUTER = QUEUES[-1]
 LIMITED = tuple(
@@ -26,7 +27,7 @@ AROUND = (
 )
 
 
-class LimitedLives(Lives):
+class LimitedLives(EndingLives):
     """Many come, many are let in, and most of them soon end."""
 
     steps = (
@@ -34,6 +35,7 @@ class LimitedLives(Lives):
         *("report_and_claim", "pass_time", "pass_time", "reply", "wait", "configure", "edit"),
     )
     batches: Sequence[int] = (2, 4, 8)
+    ends = (1, 4)
     limits: Sequence[int] = (1, 3, 8)
 
     def __init__(self, chooser: Chooser, clock: VirtualClock, *stores: Store) -> None:
@@ -52,12 +54,3 @@ class LimitedLives(Lives):
     def _configure(self, queue: str) -> None:
         settings = self.pick(AROUND if queue == OUTER else LIMITED)
         self.both(lambda desk: desk.control.configure(queue, settings))
-
-    def finish_some(self) -> None:
-        """So that there is room again."""
-        held = [job for job in self.jobs() if job.token is not None]
-        for job in held[: self.pick((1, 4))]:
-            self._finish(job)
-
-    def _finish(self, job: Job) -> None:
-        self.both(lambda desk: desk.report.finish(job))

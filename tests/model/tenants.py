@@ -13,6 +13,7 @@ from stoker.kernel.job import Job
 from stoker.kernel.queue import Order, QueueSettings
 from stoker.store import Store
 from tests.engines import VirtualClock
+from tests.model.ending import EndingLives
 from tests.model.lives import BRIEF, Chooser, Lives
 
 RANKLESS = "a/1"
@@ -31,11 +32,12 @@ SETTINGS = (
 SELDOM = 60
 
 
-class TenantLives(Lives):
+class TenantLives(EndingLives):
     """Most jobs have a key and a weight; a few have not."""
 
     steps = (*Lives.steps, *["enqueue", "claim", "report_and_claim", "finish_some"] * 6)
     batches = (2, 4, 8)
+    ends = (2, 4)
 
     def __init__(self, chooser: Chooser, clock: VirtualClock, *stores: Store) -> None:
         super().__init__(chooser, clock, *stores)
@@ -56,15 +58,6 @@ class TenantLives(Lives):
 
     def _queues(self) -> tuple[str, ...]:
         return self.pick((*((queue,) for queue in QUEUES), QUEUES))
-
-    def finish_some(self) -> None:
-        """So that there is room again."""
-        held = [job for job in self.jobs() if job.token is not None]
-        for job in held[: self.pick((2, 4))]:
-            self._finish(job)
-
-    def _finish(self, job: Job) -> None:
-        self.both(lambda desk: desk.report.finish(job))
 
     def configure(self) -> None:
         self._configure(self.pick(QUEUES))

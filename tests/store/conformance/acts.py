@@ -7,6 +7,7 @@ from typing import Any
 
 from stoker.desk import Desk
 from stoker.kernel.job import STATES, Job, State, load
+from stoker.kernel.outcome import Awaits
 from stoker.kernel.retry import Failure
 from stoker.store import Filter, Store
 
@@ -84,3 +85,8 @@ def surveyed(store: Store) -> dict[str, tuple[dict[State, int], int]]:
         for view in store.survey()
         if any(view.counts.values())
     }
+
+
+def asking(desk: Desk, key: str = "k", **facts: Any) -> Job:
+    """A job that waits for an answer."""
+    return desk.report.wait(running(desk, **facts), Awaits(key))
