@@ -10,7 +10,7 @@ from stoker.kernel.job import Job
 from stoker.kernel.queue import QueueSettings
 from stoker.kernel.rate import parse_rate
 from tests.cli.conftest import Cli, document
-from tests.cli.test_explain import NOBODY
+from tests.cli.test_explain import NOBODY, SECOND, SERVING
 
 
 def test_the_command_tells_what_is_in_the_way_and_what_to_do(cli: Cli, jobs: Desk) -> None:
